@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <obstack.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stem_arena {
+    struct obstack stack;
+    size_t bytes;
+};
+
+void *stem_xmalloc(size_t bytes)
+{
+    void *p = malloc(bytes ? bytes : 1);
+    if (!p) {
+        fputs("mainstem: out of memory\n", stderr);
+        abort();
+    }
+    return p;
+}
+
+void *stem_xrealloc(void *p, size_t bytes)
+{
+    p = realloc(p, bytes ? bytes : 1);
+    if (!p) {
+        fputs("mainstem: out of memory\n", stderr);
+        abort();
+    }
+    return p;
+}
+
+/* obstack calls these two by name; the failure path is ours because the library's global handler is shared. */
+#define obstack_chunk_alloc stem_xmalloc
+#define obstack_chunk_free free
+
+struct stem_arena *stem_arena_new(void)
+{
+    struct stem_arena *a = stem_xmalloc(sizeof *a);
+    a->bytes = 0;
+    obstack_specify_allocation(&a->stack, 16 * 1024, 16, obstack_chunk_alloc, obstack_chunk_free);
+    return a;
+}
+
+void stem_arena_free(struct stem_arena *a)
+{
+    if (!a)
+        return;
+    obstack_free(&a->stack, NULL);
+    free(a);
+}
+
+void *stem_arena_alloc(struct stem_arena *a, size_t bytes)
+{
+    /* obstack's own size type is int in older glibc: refuse what it would truncate. */
+    if (bytes > INT32_MAX / 2) {
+        fputs("mainstem: one allocation of more than 1 GiB\n", stderr);
+        abort();
+    }
+    void *p = obstack_alloc(&a->stack, (int)(bytes ? bytes : 1));
+    memset(p, 0, bytes);
+    a->bytes += bytes;
+    return p;
+}
+
+void *stem_arena_dup(struct stem_arena *a, const void *data, size_t bytes)
+{
+    void *p = stem_arena_alloc(a, bytes);
+    if (bytes)
+        memcpy(p, data, bytes);
+    return p;
+}
+
+char *stem_arena_strndup(struct stem_arena *a, const char *s, size_t n)
+{
+    char *p = stem_arena_alloc(a, n + 1);
+    memcpy(p, s, n);
+    return p;
+}
+
+char *stem_arena_strdup(struct stem_arena *a, const char *s)
+{
+    return stem_arena_strndup(a, s, strlen(s));
+}
+
+char *stem_arena_vprintf(struct stem_arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    char *p = stem_arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, ap);
+    return p;
+}
+
+char *stem_arena_printf(struct stem_arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *p = stem_arena_vprintf(a, fmt, ap);
+    va_end(ap);
+    return p;
+}
+
+size_t stem_arena_bytes(const struct stem_arena *a)
+{
+    return a->bytes;
+}

@@ -1,0 +1,2 @@
+# The CPU device.
+libstem_core_la_SOURCES += %D%/cpu.h

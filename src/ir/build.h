@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building a program: the front end's expand, composite ops and tests all go through here. The builder keeps the
+ * context (layer, stream pin, segment, resource, source span) that each new op takes on.
+ */
+#ifndef STEM_IR_BUILD_H
+#define STEM_IR_BUILD_H
+
+#include "ir/ir.h"
+
+struct stem_builder {
+    struct stem_program *program;
+    struct stem_dims *dims;    /* for type rules; shapes are constants */
+    struct stem_diags *diags;
+    /* context of the next op */
+    struct stem_sym name; /* path of the value being defined, "moe[3].x"; parts made by expand get ".1", ".2" */
+    uint32_t layer, segment;
+    struct stem_stream_id pin;
+    int32_t priority;
+    struct stem_sym resource;
+    const struct stem_op_id *after;
+    uint32_t n_after;
+    struct stem_span span;
+};
+
+struct stem_builder stem_builder_new(struct stem_program *p, struct stem_dims *dims, struct stem_diags *diags);
+
+/* A new external or temporary buffer and its first value. Contiguous. External buffers must be added before any
+ * TEMP one. align 0: 256. */
+struct stem_value_id stem_build_buffer(struct stem_builder *b, enum stem_buffer_kind kind, struct stem_sym name,
+                                       enum stem_dtype dtype, uint32_t rank, const int64_t *dim);
+/* A view: same buffer, `offset` in bytes from the base value's offset. */
+struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_id base, struct stem_sym name,
+                                     uint64_t offset, uint32_t rank, const int64_t *dim, const int64_t *stride);
+
+struct stem_input {
+    struct stem_value_id value; /* NO_VALUE: absent */
+    enum stem_mode mode;
+    struct stem_span span;
+};
+/* Adds an op (a composite is expanded at once). Runs the type rule; on a fault reports it and returns false. Results:
+ * new TEMP buffers, or next versions for INOUT inputs (first, in input order), or the values given in `into`
+ * (NULL, or one for each plain result; NO_VALUE: a new buffer): written in place of a new buffer, used for outputs.
+ * Strided inputs that the op does not take are copied first. results: room for STEM_MAX_OPERANDS. */
+bool stem_build_op(struct stem_builder *b, const struct stem_op_def *def, const struct stem_input *in, uint32_t n_in,
+                   const struct stem_attr *attrs, const struct stem_value_id *into, struct stem_value_id *results);
+/* Short form for composites and tests: inputs borrowed, attributes by name from a NULL-terminated list of
+ * struct stem_attr; aborts on a fault. Returns the first result. */
+struct stem_value_id stem_build_simple(struct stem_builder *b, const char *op, const struct stem_value_id *in,
+                                       uint32_t n_in, const struct stem_attr *given, uint32_t n_given);
+/* KERNEL or EXTERN op: operands with their modes (IN, OUT, INOUT, CONSUME, RELEASE) in parameter order; OUT operands
+ * name values of buffers made beforehand by stem_build_buffer and get a defining op; INOUT ones yield new versions.
+ * Note: operand order in the op is then inputs first, results after; decl.params follows that order. */
+struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands, uint32_t n,
+                                  const struct stem_scalar *scalars, uint32_t n_scalars, const uint32_t grid[3],
+                                  const uint32_t block[3], uint32_t smem, struct stem_value_id *results);
+/* The op that will be added next has this id; used for `after`. */
+struct stem_op_id stem_build_mark(const struct stem_builder *b);
+
+#endif

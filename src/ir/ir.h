@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program: typed ops over values, all dims bound. expand (src/sema) builds it, the passes decide about it, and
+ * emit/plan.c turns it into a plan. Everything is referred to by 32-bit ids; ids of ops and values never change once
+ * given (fuse marks ops dead instead of moving them).
+ *
+ * Values have value semantics. An in-place op (INOUT operand) reads a value and defines a new one, the next
+ * *version*, in the same buffer. A view is a value in the buffer of another, at an offset, with strides; it has no op.
+ *
+ * Ops are in text order, which means nothing for scheduling. The schedule is in stem_schedule, filled by the passes.
+ */
+#ifndef STEM_IR_IR_H
+#define STEM_IR_IR_H
+
+#include "base/arena.h"
+#include "base/bitset.h"
+#include "base/diag.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "ops/op.h"
+#include "runtime/plan.h"
+
+struct stem_op_id {
+    uint32_t n;
+};
+struct stem_value_id {
+    uint32_t n;
+};
+struct stem_buffer_id {
+    uint32_t n;
+};
+struct stem_stream_id {
+    uint32_t n; /* 0 is main */
+};
+#define STEM_NO_OP ((struct stem_op_id){STEM_NONE})
+#define STEM_NO_VALUE ((struct stem_value_id){STEM_NONE})
+#define STEM_NO_BUFFER ((struct stem_buffer_id){STEM_NONE})
+#define STEM_NO_STREAM ((struct stem_stream_id){STEM_NONE})
+#define STEM_MAX_STREAMS 32
+
+struct stem_buffer {
+    struct stem_sym name;
+    enum stem_buffer_kind kind;
+    uint64_t bytes;
+    uint32_t align;
+    struct stem_tensor shape; /* the whole buffer as one contiguous tensor (what a binding must match) */
+    struct stem_span span;
+    uint64_t offset; /* memory pass: TEMP only */
+};
+
+struct stem_value {
+    struct stem_sym name;
+    struct stem_tensor tensor; /* tensor.buffer is the buffer id's number */
+    struct stem_op_id def;     /* NO_OP: an external buffer's first version */
+    struct stem_value_id base; /* the value that this is a view or the next version of; NO_VALUE otherwise */
+    uint32_t version;          /* 0, 1, ... in its buffer; views have their base's */
+    struct stem_span span;
+};
+
+struct stem_operand {
+    struct stem_value_id value; /* NO_VALUE: an absent optional input */
+    enum stem_mode mode;
+    struct stem_span span;
+};
+
+enum stem_op_class { STEM_OP_BUILTIN, STEM_OP_KERNEL, STEM_OP_EXTERN };
+
+struct stem_op {
+    enum stem_op_class class;
+    const struct stem_op_def *def; /* BUILTIN */
+    uint32_t decl;                 /* KERNEL, EXTERN: index into program.decls */
+    bool dead;
+
+    /* Inputs, then results (mode OUT). An INOUT input has one result of the next version, at out_of[]. */
+    const struct stem_operand *operands;
+    uint32_t n_in, n_out;
+    const struct stem_attr *attrs;
+    uint32_t n_attrs;
+    const struct stem_scalar *scalars; /* KERNEL: scalar parameters after the operands */
+    uint32_t n_scalars;
+    uint32_t grid[3], block[3], smem;  /* KERNEL: evaluated launch shape */
+
+    struct stem_sym name; /* path: "moe[3].x" */
+    uint32_t layer;       /* instance number of the innermost layer call; STEM_NONE outside */
+    uint32_t segment;
+    struct stem_stream_id pin; /* NO_STREAM: the compiler decides */
+    int32_t priority;
+    struct stem_sym resource; /* 0: none */
+    const struct stem_op_id *after; /* order without data */
+    uint32_t n_after;
+    struct stem_span span;
+
+    struct stem_stream_id stream; /* streams pass */
+    struct stem_cost cost;        /* filled when built */
+    double est_us;                /* streams pass */
+};
+
+/* An inline kernel or an extern function, as declared. */
+struct stem_decl {
+    enum stem_op_class class;
+    struct stem_sym name;
+    struct stem_span span;
+    /* KERNEL */
+    const char *body;            /* CUDA C between the double braces */
+    struct stem_span body_span;  /* for #line */
+    const char *params;          /* C parameter list as emitted: "const __nv_bfloat16 *x, __nv_bfloat16 *y, float a" */
+    bool waits;
+    /* EXTERN */
+    const char *library; /* shared object, NULL: registered through the API */
+};
+
+struct stem_segment {
+    bool eager;
+    struct stem_span span;
+};
+
+/* What happens before what, and why. Data edges follow from values; the others are decided. */
+enum stem_dep_kind {
+    STEM_DEP_DATA,     /* reads what `from` wrote */
+    STEM_DEP_ANTI,     /* overwrites in place what `from` reads */
+    STEM_DEP_OUTPUT,   /* overwrites in place what `from` wrote */
+    STEM_DEP_AFTER,    /* written by the user */
+    STEM_DEP_RESOURCE, /* shares a resource with `from` */
+    STEM_DEP_MEMORY,   /* bought by the memory pass: reuses bytes that `from` used last */
+};
+
+struct stem_dep {
+    struct stem_op_id from, to;
+    enum stem_dep_kind kind;
+    struct stem_value_id value; /* DATA, ANTI, OUTPUT: about which value */
+};
+
+/* `to` waits for what `from` (on another stream) completes; from NO_OP: for the start of the segment. */
+struct stem_wait {
+    struct stem_op_id from, to; /* to NO_OP: main waits at the end of `segment` */
+    uint32_t segment;
+};
+
+struct stem_schedule {
+    STEM_VEC(struct stem_dep) deps;         /* deps pass; sorted by to, from, kind */
+    STEM_VEC(struct stem_op_id) order;      /* order pass: issue order of all live ops */
+    STEM_VEC(struct stem_wait) waits;       /* events pass: in issue order of `to` */
+    uint32_t n_events, events_bound;        /* events pass */
+    /* lifetime pass, for each buffer: ops that touch it last (an antichain in happens-before) and first writer */
+    STEM_VEC(struct stem_op_id) last_use;   /* grouped by buffer */
+    STEM_VEC(uint32_t) last_use_begin;      /* buffers.len + 1 entries */
+    STEM_VEC(struct stem_op_id) first_use;  /* for each buffer: first in issue order, NO_OP if unused */
+    /* where the free goes: after this op in issue order (on its stream everything in last_use has happened), or NO_OP:
+     * at the end of the program, after the final join */
+    STEM_VEC(struct stem_op_id) free_after;
+    uint64_t slab_bytes, slab_bound;        /* memory pass */
+    uint32_t lanes;                         /* lanes pass */
+    double critical_path_us, total_us, floor_us;
+};
+
+struct stem_stream_decl {
+    struct stem_sym name;
+    int32_t priority;
+};
+
+struct stem_program {
+    struct stem_arena *arena;
+    struct stem_strtab *strings;     /* shared with the front end; not owned */
+    const struct stem_source *source; /* NULL when read from IR text; not owned */
+    struct stem_sym name;
+    STEM_VEC(struct stem_sym) dim_names;
+    STEM_VEC(int64_t) dim_values;
+    STEM_VEC(struct stem_buffer) buffers; /* external ones first */
+    STEM_VEC(struct stem_value) values;
+    STEM_VEC(struct stem_op) ops;
+    STEM_VEC(struct stem_decl) decls;
+    STEM_VEC(struct stem_stream_decl) streams; /* at least main */
+    STEM_VEC(struct stem_segment) segments;    /* at least one */
+    STEM_VEC(struct stem_sym) layers;          /* layer instance names, by instance number: "moe[3]" */
+    struct stem_schedule sched;
+    uint32_t state; /* bits of enum stem_fact: what the passes have established */
+};
+
+struct stem_program *stem_program_new(struct stem_strtab *strings, const struct stem_source *source);
+void stem_program_free(struct stem_program *p);
+
+static inline struct stem_op *stem_op_at(const struct stem_program *p, struct stem_op_id id)
+{
+    return &p->ops.at[id.n];
+}
+static inline struct stem_value *stem_value_at(const struct stem_program *p, struct stem_value_id id)
+{
+    return &p->values.at[id.n];
+}
+static inline struct stem_buffer *stem_buffer_at(const struct stem_program *p, struct stem_buffer_id id)
+{
+    return &p->buffers.at[id.n];
+}
+/* Operand's tensor; rank STEM_NONE for an absent one. */
+struct stem_tensor stem_operand_tensor(const struct stem_program *p, const struct stem_operand *o);
+/* Fills `c` for a BUILTIN op; `t` needs room for STEM_MAX_OPERANDS tensors. */
+void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, struct stem_tensor *t,
+                      struct stem_concrete *c);
+
+/* ---- the textual form (print.c, read.c); printing what was read gives the same bytes ---- */
+
+void stem_program_print(const struct stem_program *p, struct stem_out *o);
+/* NULL after reporting errors (40xx). */
+struct stem_program *stem_program_read(struct stem_strtab *strings, const struct stem_source *s,
+                                       struct stem_diags *diags);
+/* Well-formedness that every pass may rely on (ids in range, definitions, modes, shapes). Reports nothing but the
+ * first fault: NULL if fine, else a message in the program's arena. A fault is a bug of whoever built the program. */
+const char *stem_program_check(const struct stem_program *p);
+
+#endif

@@ -1,0 +1,2 @@
+# Ops, one folder each.
+libstem_core_la_SOURCES += %D%/op.h

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an op is. Every op has a folder src/ops/NAME/ with NAME.c (its stem_op_def: signature, type rule, cost,
+ * lowering), NAME_ref.c (C reference) and NAME.cuh (device code), and a line in ops.def.
+ *
+ * A *primitive* op becomes exactly one node of the graph: one launch or one memset. A *composite* op (linear with
+ * split K, experts) has an `expand` that builds primitives, so that everything the scheduler sees is one node.
+ */
+#ifndef STEM_OPS_OP_H
+#define STEM_OPS_OP_H
+
+#include "base/diag.h"
+#include "ir/type.h"
+
+#define STEM_MAX_OPERANDS 16 /* inputs and results together */
+#define STEM_MAX_ATTRS 12
+
+/* What a call does with an operand. */
+enum stem_mode {
+    STEM_MODE_IN,      /* borrow: read */
+    STEM_MODE_OUT,     /* result: written completely */
+    STEM_MODE_INOUT,   /* read and written in place; yields a new version of the value */
+    STEM_MODE_CONSUME, /* read, and may be overwritten by the op: other readers come before it */
+    STEM_MODE_RELEASE, /* read; the caller needs it no more, so it may be freed once every reader has read it */
+};
+
+struct stem_param {
+    const char *name;
+    enum stem_mode mode; /* OUT never; what the signature requires: IN, INOUT or CONSUME */
+    bool optional;
+    bool any_stride; /* false: a strided view is copied into a contiguous tensor first */
+};
+
+enum stem_attr_type { STEM_ATTR_TYPE_INT, STEM_ATTR_TYPE_FLOAT, STEM_ATTR_TYPE_BOOL, STEM_ATTR_TYPE_WORD, STEM_ATTR_TYPE_DTYPE,
+                      STEM_ATTR_TYPE_EXPR /* pointwise only; not written in the language */ };
+
+struct stem_attr_def {
+    const char *name;
+    enum stem_attr_type type;
+    bool required;
+    double number;            /* default of INT, FLOAT, BOOL */
+    const char *word;         /* default of WORD, DTYPE; NULL: none */
+    const char *const *words; /* WORD: allowed ones, NULL-terminated */
+};
+
+/* Attribute values: one struct stem_attr (runtime/plan.h) for each of def->attrs, in that order. INT and BOOL are
+ * kind INT; FLOAT is FLOAT; WORD, DTYPE, EXPR are TEXT. An attribute that was not given has its default; a WORD or
+ * DTYPE without default has text NULL. */
+
+/* The type rule. Reports what is wrong by stem_error at span/operand_span and returns false. Works on symbolic and
+ * on concrete shapes alike, so it compares dims with stem_dim_same only. */
+struct stem_infer {
+    struct stem_dims *dims;
+    const struct stem_strtab *strings;
+    struct stem_diags *diags;
+    struct stem_span span;                /* the call's name */
+    const struct stem_span *operand_span; /* n_in */
+    const struct stem_type *in;           /* n_in; an absent optional operand has dtype STEM_N_DTYPES */
+    uint32_t n_in;
+    const struct stem_attr *attrs;
+    struct stem_type out[STEM_MAX_OPERANDS]; /* to be set */
+    uint32_t n_out;
+};
+
+/* A concrete op, as cost, lowering and references see it: operands are the present inputs in order, then the results.
+ * Absent optional inputs have rank STEM_NONE in `operand` and no pointer. */
+struct stem_concrete {
+    const struct stem_op_def *def;
+    const struct stem_tensor *operand;
+    uint32_t n_in, n_out;
+    const struct stem_attr *attrs;
+    uint32_t n_attrs;
+};
+
+struct stem_cost {
+    uint64_t bytes_read, bytes_written; /* device memory that must move at least */
+    uint64_t flops;
+    uint32_t blocks; /* thread blocks it can use: its SM footprint */
+};
+
+/* How a primitive op runs on the device. Memory for texts from `arena`. */
+struct stem_lowered {
+    enum stem_work work;
+    const char *kernel;    /* unique C identifier for this instance, "stem_linear_bf16_n16_t8" */
+    const char *code;      /* its extern "C" __global__ definition, using what `headers` define */
+    const char *headers[4]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
+    uint32_t grid[3], block[3], smem;
+    struct stem_scalar scalars[16];
+    uint32_t n_scalars;
+    bool waits; /* the code executes griddepcontrol.wait before its first dependent access */
+    uint8_t memset_value;
+};
+
+struct stem_target {
+    uint32_t sm;    /* 80, 90, 100, 120 */
+    uint32_t n_sms; /* multiprocessors; 132 on an H200 */
+    double bandwidth;  /* bytes per second, measured copy bandwidth */
+    double flops;      /* dense bf16 tensor-core rate, per second */
+    double launch_us, fork_us; /* cost of one more node in a chain; of a fork and its join */
+};
+
+struct stem_builder; /* ir/build.h */
+struct stem_value_id;
+
+struct stem_op_def {
+    const char *name;
+    const char *blurb; /* one line, for `mainstem ops` and docs */
+    struct stem_param params[STEM_MAX_OPERANDS];
+    uint32_t n_params;
+    bool variadic; /* the last param may be repeated (pointwise) */
+    struct stem_attr_def attrs[STEM_MAX_ATTRS];
+    uint32_t n_attrs;
+    const char *results[4]; /* names; their number is the number of results */
+    bool internal;          /* cannot be called by name in the language */
+
+    bool (*infer)(struct stem_infer *c);
+    /* Composite: builds primitives for inputs `in`, sets `out`. NULL: primitive. */
+    void (*expand)(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
+                   struct stem_value_id *out);
+    void (*cost)(const struct stem_concrete *c, struct stem_cost *cost);
+    void (*lower)(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *arena,
+                  struct stem_lowered *l);
+    /* CPU reference: data[i] points at operand i's first element (offset applied; NULL if absent), strides from
+     * `operand`. Accumulates in f32 or better, rounds once to the result's type (nearest even). Single-threaded,
+     * reads no state, so any number may run at once. */
+    void (*reference)(const struct stem_concrete *c, void *const *data);
+};
+
+/* NULL if unknown. Composite and primitive. */
+const struct stem_op_def *stem_op_find(const char *name);
+/* All, in the order of ops.def; *n set. */
+const struct stem_op_def *const *stem_op_all(uint32_t *n);
+/* Text of a device header ("linear"), NULL if unknown; from NAME.cuh at build time. */
+const char *stem_op_header(const char *name);
+/* The attribute's value; attrs are parallel to def->attrs. Aborts on an unknown name: a compiler bug. */
+const struct stem_attr *stem_op_attr(const struct stem_op_def *def, const struct stem_attr *attrs, const char *name);
+
+#endif

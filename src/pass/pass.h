@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Passes. A pass reads and changes the program and reports remarks and diagnostics; it never prints, never calls
+ * CUDA, keeps no state of its own, and gives the same result for the same input. The order of passes is pass.def.
+ */
+#ifndef STEM_PASS_PASS_H
+#define STEM_PASS_PASS_H
+
+#include "ir/ir.h"
+
+/* What passes establish; a pass names what it needs, gives and kills. */
+enum stem_fact {
+    STEM_FACT_EXPANDED = 1 << 0,
+    STEM_FACT_STREAMS = 1 << 1,  /* every live op has a stream and an estimate */
+    STEM_FACT_DEPS = 1 << 2,     /* sched.deps is complete */
+    STEM_FACT_ORDER = 1 << 3,
+    STEM_FACT_WAITS = 1 << 4,
+    STEM_FACT_LIFETIME = 1 << 5,
+    STEM_FACT_MEMORY = 1 << 6,
+    STEM_FACT_LANES = 1 << 7,
+};
+
+enum stem_order { STEM_ORDER_MAIN_FIRST, STEM_ORDER_PROGRAM, STEM_ORDER_SIDE_FIRST };
+enum stem_inplace { STEM_INPLACE_AUTO, STEM_INPLACE_WAIT, STEM_INPLACE_COPY };
+
+struct stem_options {
+    enum stem_order order;
+    enum stem_inplace inplace; /* in place against a concurrent reader: a WAR edge or a copy */
+    uint32_t max_streams;      /* streams that the compiler may use for unpinned ops, main included; pins are kept */
+    bool one_stream;           /* everything on main, pins ignored: the reference schedule */
+    uint32_t max_lanes;        /* 0: no constraint */
+    uint64_t memory_budget;    /* bytes, 0: none */
+    bool no_fuse;
+    bool pdl;
+    struct stem_target target;
+};
+/* Defaults: main-first, auto, 2 streams, an H200. */
+struct stem_options stem_options_default(void);
+
+struct stem_pass_ctx {
+    struct stem_arena *scratch; /* emptied after the pass */
+    struct stem_diags *diags;
+    const struct stem_options *options;
+};
+
+struct stem_pass {
+    const char *name, *blurb;
+    uint32_t needs, gives, kills; /* enum stem_fact */
+    bool (*run)(struct stem_program *p, struct stem_pass_ctx *ctx); /* false: errors were reported */
+};
+
+/* All passes in order; *n set. */
+const struct stem_pass *const *stem_pass_all(uint32_t *n);
+const struct stem_pass *stem_pass_find(const char *name);
+
+struct stem_pass_hooks {
+    /* Called after each pass; may print or time. NULL: none. */
+    void (*after)(void *user, const struct stem_pass *pass, const struct stem_program *p, double seconds);
+    void *user;
+    bool check_each; /* run stem_program_check after each pass and abort with the program's text on a fault */
+};
+/* Runs all passes (or those in the comma-separated list `only`), up to and including `stop_after`. */
+bool stem_pass_run_all(struct stem_program *p, struct stem_diags *diags, const struct stem_options *options,
+                       const char *only, const char *stop_after, const struct stem_pass_hooks *hooks);
+
+/* ---- happens-before of a schedule (hb.c): used by several passes, not by the verifier ---- */
+
+struct stem_hb;
+/* From order, streams and waits as they stand (waits may still be empty: then only deps count if `use_deps`). */
+struct stem_hb *stem_hb_new(struct stem_arena *a, const struct stem_program *p, bool use_deps);
+bool stem_hb_before(const struct stem_hb *hb, struct stem_op_id a, struct stem_op_id b);
+/* Position in issue order; STEM_NONE for a dead op. */
+uint32_t stem_hb_position(const struct stem_hb *hb, struct stem_op_id a);
+
+#endif

@@ -1,0 +1,2 @@
+# The verifier.
+libstem_core_la_SOURCES += %D%/verify.h

@@ -1,0 +1,12 @@
+# Unit tests (CUnit), one program for each area: UNIT_TESTS += %D%/test_NAME, with its sources and LDADD below.
+if HAVE_CUNIT
+UNIT_TESTS =
+UNIT_LDADD = libstem-core.la libstem-rt.la -lcunit
+
+UNIT_TESTS += %D%/test_base
+%C%_test_base_SOURCES = %D%/test_base.c %D%/unit.h
+%C%_test_base_LDADD = $(UNIT_LDADD)
+
+check_PROGRAMS += $(UNIT_TESTS)
+TESTS += $(UNIT_TESTS)
+endif
