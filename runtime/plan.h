@@ -14,6 +14,7 @@
  * the verifier can be held against each other:
  *   an op on stream s depends on what is pending on s: the previous op on s and every op that a wait on s since
  *   then brought in (an event stands for what was pending on its stream when it was recorded).
+ * Each segment is a graph of its own: a SEGMENT step empties what is pending on every stream, so no edge crosses it.
  *
  * Ownership: a plan owns everything it points to (stem_plan_free). Immutable once built: any thread may read it.
  */
@@ -103,7 +104,9 @@ struct stem_plan_op {
     uint32_t layer; /* instance number of the innermost layer call, STEM_NONE outside */
     uint32_t line, column;
 
-    /* Operands in parameter order: the kernel's parameters are one pointer for each operand, then the scalars. */
+    /* Operands in parameter order: the kernel's parameters are one pointer for each operand, then the scalars. An
+     * operand that is updated in place appears once, READ_WRITE. An absent optional operand keeps its place: buffer
+     * and rank are STEM_NONE, access is STEM_READ, and its pointer is NULL. */
     const struct stem_plan_operand *operands;
     uint32_t n_operands;
     const struct stem_scalar *scalars;

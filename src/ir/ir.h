@@ -71,7 +71,8 @@ struct stem_op {
     uint32_t decl;                 /* KERNEL, EXTERN: index into program.decls */
     bool dead;
 
-    /* Inputs, then results (mode OUT). An INOUT input has one result of the next version, at out_of[]. */
+    /* Inputs, then results (mode OUT): first the next version of each INOUT input, in input order, then the plain
+     * ones. n_out counts both. In a plan and in struct stem_concrete only the plain ones appear. */
     const struct stem_operand *operands;
     uint32_t n_in, n_out;
     const struct stem_attr *attrs;

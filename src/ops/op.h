@@ -62,8 +62,9 @@ struct stem_infer {
     uint32_t n_out;
 };
 
-/* A concrete op, as cost, lowering and references see it: operands are the present inputs in order, then the results.
- * Absent optional inputs have rank STEM_NONE in `operand` and no pointer. */
+/* A concrete op, as cost, lowering and references see it: operands are the inputs in order, then the plain results.
+ * An absent optional input keeps its place, with rank and buffer STEM_NONE: its pointer is NULL, for a reference and as
+ * a kernel parameter alike. The next version of an INOUT input is that input's memory and is not listed again. */
 struct stem_concrete {
     const struct stem_op_def *def;
     const struct stem_tensor *operand;
