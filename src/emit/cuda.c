@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA C translation unit of a plan: every device header once, every kernel once. Layers share kernels, so its
+ * size depends on how many different ones there are and not on how deep the model is.
+ */
+#include "emit/part.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct kernel {
+    char *name;
+    char *code;   /* builtin: the definition */
+    char *params; /* inline: parameter list and body */
+    char *body;
+    char *path;          /* inline: source of the body, NULL if unknown */
+    uint32_t line;       /* inline: where the body starts */
+    uint32_t threads;    /* inline: largest block */
+    uint32_t max_smem;
+    bool waits;
+    uint32_t header[4]; /* indices into headers */
+    uint32_t n_headers;
+    uint32_t index;
+    UT_hash_handle hh;
+};
+
+struct stem_cuda {
+    struct stem_arena *arena;
+    STEM_VEC(const char *) headers; /* names, by first need */
+    STEM_VEC(struct kernel *) kernels;
+    struct kernel *by_name;
+};
+
+struct stem_cuda *stem_cuda_new(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    struct stem_cuda *u = STEM_NEW(a, struct stem_cuda);
+    u->arena = a;
+    return u;
+}
+
+void stem_cuda_free(struct stem_cuda *u)
+{
+    if (!u)
+        return;
+    HASH_CLEAR(hh, u->by_name);
+    stem_vec_free(&u->headers);
+    stem_vec_free(&u->kernels);
+    stem_arena_free(u->arena);
+}
+
+static void need_header(struct stem_cuda *u, struct kernel *k, const char *name)
+{
+    uint32_t i = 0;
+    while (i < u->headers.len && strcmp(u->headers.at[i], name))
+        i++;
+    if (i == u->headers.len) {
+        if (!stem_op_header(name))
+            stem_emit_bug("kernel '%s' needs the device header '%s', which does not exist", k->name, name);
+        stem_vec_push(&u->headers, stem_arena_strdup(u->arena, name));
+    }
+    k->header[k->n_headers++] = i;
+}
+
+static struct kernel *add_kernel(struct stem_cuda *u, const char *name)
+{
+    struct kernel *k = STEM_NEW(u->arena, struct kernel);
+    k->name = stem_arena_strdup(u->arena, name);
+    k->index = u->kernels.len;
+    stem_vec_push(&u->kernels, k);
+    HASH_ADD_KEYPTR(hh, u->by_name, k->name, strlen(k->name), k);
+    return k;
+}
+
+uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
+{
+    struct kernel *k;
+    HASH_FIND_STR(u->by_name, l->kernel, k);
+    if (k) {
+        if (!k->code || strcmp(k->code, l->code))
+            stem_emit_bug("two kernels are called '%s'", l->kernel);
+    } else {
+        k = add_kernel(u, l->kernel);
+        k->code = stem_arena_strdup(u->arena, l->code);
+        k->waits = l->waits;
+        for (int i = 0; i < 4 && l->headers[i]; i++)
+            need_header(u, k, l->headers[i]);
+    }
+    if (l->smem > k->max_smem)
+        k->max_smem = l->smem;
+    return k->index;
+}
+
+uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, const struct stem_decl *d,
+                          uint32_t threads, uint32_t smem)
+{
+    char *name = stem_arena_printf(u->arena, "stem_user_%s", stem_sym_str(p->strings, d->name));
+    struct kernel *k;
+    HASH_FIND_STR(u->by_name, name, k);
+    if (k && (!k->body || strcmp(k->body, d->body) || strcmp(k->params, d->params)))
+        stem_emit_bug("two inline kernels are called '%s'", name);
+    if (!k) {
+        k = add_kernel(u, name);
+        k->params = stem_arena_strdup(u->arena, d->params);
+        k->body = stem_arena_strdup(u->arena, d->body);
+        k->waits = d->waits;
+        if (p->source && d->body_span.begin != UINT32_MAX) {
+            k->path = stem_arena_strdup(u->arena, p->source->path);
+            k->line = stem_source_place(p->source, d->body_span.begin).line;
+        }
+        need_header(u, k, "common");
+    }
+    if (threads > k->threads)
+        k->threads = threads;
+    if (smem > k->max_smem)
+        k->max_smem = smem;
+    return k->index;
+}
+
+uint32_t stem_cuda_count(const struct stem_cuda *u)
+{
+    return u->kernels.len;
+}
+
+struct stem_plan_kernel stem_cuda_kernel(const struct stem_cuda *u, uint32_t i)
+{
+    const struct kernel *k = u->kernels.at[i];
+    return (struct stem_plan_kernel){.name = k->name, .max_smem = k->max_smem, .waits = k->waits};
+}
+
+static uint32_t count_lines(const char *s, size_t len)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += s[i] == '\n';
+    return n;
+}
+
+/* `text`, which ends with exactly one newline afterwards. */
+static void print_block(struct stem_out *o, const char *text)
+{
+    size_t len = strlen(text);
+    while (len && text[len - 1] == '\n')
+        len--;
+    stem_out_bytes(o, text, len);
+    stem_out_char(o, '\n');
+}
+
+/* A path inside a #line directive: quotes and backslashes would end it early. */
+static void print_path(struct stem_out *o, const char *path)
+{
+    for (; *path; path++) {
+        if (*path == '"' || *path == '\\')
+            stem_out_char(o, '\\');
+        if ((unsigned char)*path >= ' ')
+            stem_out_char(o, *path);
+    }
+}
+
+static void print_inline(const struct kernel *k, const char *name, struct stem_out *o)
+{
+    stem_out_printf(o, "extern \"C\" __global__ void __launch_bounds__(%u) %s(%s)\n{\n", k->threads, k->name,
+                    k->params);
+    if (k->path) {
+        stem_out_printf(o, "#line %u \"", k->line);
+        print_path(o, k->path);
+        stem_out_str(o, "\"\n");
+    }
+    print_block(o, k->body);
+    if (k->path) {
+        /* back to the unit's own lines: the next line is number (lines so far) + 2, the directive being one */
+        stem_out_printf(o, "#line %u \"", count_lines(o->text, o->len) + 2);
+        print_path(o, name);
+        stem_out_str(o, ".cu\"\n");
+    }
+    stem_out_str(o, "}\n");
+}
+
+static void print_kernel(const struct kernel *k, const char *name, struct stem_out *o)
+{
+    stem_out_printf(o, "\n// ---- kernel %s ----\n", k->name);
+    if (k->body)
+        print_inline(k, name, o);
+    else
+        print_block(o, k->code);
+    stem_out_printf(o, "// ---- end of %s ----\n", k->name);
+}
+
+static void print_header(const struct stem_cuda *u, uint32_t i, struct stem_out *o)
+{
+    stem_out_printf(o, "\n// ---- header %s ----\n", u->headers.at[i]);
+    print_block(o, stem_op_header(u->headers.at[i]));
+}
+
+void stem_cuda_print(const struct stem_cuda *u, const char *name, struct stem_out *o)
+{
+    stem_out_printf(o, "// CUDA C of the module %s: %u kernel%s.\n", name, u->kernels.len,
+                    u->kernels.len == 1 ? "" : "s");
+    for (uint32_t i = 0; i < u->headers.len; i++)
+        print_header(u, i, o);
+    for (uint32_t i = 0; i < u->kernels.len; i++)
+        print_kernel(u->kernels.at[i], name, o);
+}
+
+void stem_cuda_print_one(const struct stem_cuda *u, uint32_t i, const char *name, struct stem_out *o)
+{
+    const struct kernel *k = u->kernels.at[i];
+    stem_out_printf(o, "// CUDA C of the module %s: the kernel %s.\n", name, k->name);
+    for (uint32_t h = 0; h < k->n_headers; h++)
+        print_header(u, k->header[h], o);
+    print_kernel(k, name, o);
+}
+
+const char *stem_cuda_find(const char *unit, const char *kernel, size_t *len)
+{
+    size_t size = strlen(kernel) + 32;
+    char *mark = stem_xmalloc(size);
+    snprintf(mark, size, "\n// ---- kernel %s ----\n", kernel);
+    const char *begin = strstr(unit, mark);
+    if (begin) {
+        begin += strlen(mark);
+        snprintf(mark, size, "\n// ---- end of %s ----\n", kernel);
+        const char *end = strstr(begin, mark);
+        *len = end ? (size_t)(end + 1 - begin) : 0;
+        begin = end ? begin : NULL;
+    }
+    free(mark);
+    return begin;
+}
