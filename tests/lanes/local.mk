@@ -1,0 +1,14 @@
+# Tests of the lane model: measured graphs, and graphs of our own.
+lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/kinds.txt %D%/data/mixed.txt %D%/data/random.txt \
+	%D%/data/reference.txt %D%/data/small.txt
+EXTRA_DIST += $(lane_data_files)
+
+if HAVE_CUNIT
+lane_tests = %D%/test_model
+%C%_test_model_SOURCES = %D%/test_model.c %D%/graphs.h tests/unit/unit.h
+%C%_test_model_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit
+%C%_test_model_LDADD = $(UNIT_LDADD)
+
+check_PROGRAMS += $(lane_tests)
+TESTS += $(lane_tests)
+endif
