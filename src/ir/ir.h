@@ -51,7 +51,7 @@ struct stem_buffer {
 struct stem_value {
     struct stem_sym name;
     struct stem_tensor tensor; /* tensor.buffer is the buffer id's number */
-    struct stem_op_id def;     /* NO_OP: an external buffer's first version */
+    struct stem_op_id def;     /* NO_OP: an external buffer's first version, or a view (see stem_value_def) */
     struct stem_value_id base; /* the value that this is a view or the next version of; NO_VALUE otherwise */
     uint32_t version;          /* 0, 1, ... in its buffer; views have their base's */
     struct stem_span span;
@@ -71,8 +71,9 @@ struct stem_op {
     uint32_t decl;                 /* KERNEL, EXTERN: index into program.decls */
     bool dead;
 
-    /* Inputs, then results (mode OUT): first the next version of each INOUT input, in input order, then the plain
-     * ones. n_out counts both. In a plan and in struct stem_concrete only the plain ones appear. */
+    /* Inputs, then results (mode OUT): first the next version of each INOUT input, in input order (each in the same
+     * bytes as its input), then the plain ones. n_out counts both. In a plan and in struct stem_concrete only the plain
+     * ones appear. A kernel's pointer parameters are the inputs, then the plain results. */
     const struct stem_operand *operands;
     uint32_t n_in, n_out;
     const struct stem_attr *attrs;
@@ -179,6 +180,8 @@ struct stem_program {
 
 struct stem_program *stem_program_new(struct stem_strtab *strings, const struct stem_source *source);
 void stem_program_free(struct stem_program *p);
+/* Empties the schedule and frees its memory. */
+void stem_schedule_clear(struct stem_schedule *s);
 
 static inline struct stem_op *stem_op_at(const struct stem_program *p, struct stem_op_id id)
 {
@@ -192,6 +195,13 @@ static inline struct stem_buffer *stem_buffer_at(const struct stem_program *p, s
 {
     return &p->buffers.at[id.n];
 }
+/* A view is a value with the version of its base; what it is a view of (not itself a view); and the op that wrote
+ * that, NO_OP for an external buffer's first version. */
+bool stem_value_is_view(const struct stem_program *p, struct stem_value_id v);
+struct stem_value_id stem_value_origin(const struct stem_program *p, struct stem_value_id v);
+struct stem_op_id stem_value_def(const struct stem_program *p, struct stem_value_id v);
+/* How many of the op's results are next versions of INOUT inputs. */
+uint32_t stem_op_n_inout(const struct stem_op *op);
 /* Operand's tensor; rank STEM_NONE for an absent one. */
 struct stem_tensor stem_operand_tensor(const struct stem_program *p, const struct stem_operand *o);
 /* Fills `c` for a BUILTIN op; `t` needs room for STEM_MAX_OPERANDS tensors. */

@@ -1,2 +1,14 @@
-# Ops, one folder each.
-libstem_core_la_SOURCES += %D%/op.h
+# Ops, one folder each: NAME.c and NAME_ref.c below, NAME.cuh in STEM_CUH.
+libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/registry.c
+
+libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
+
+# Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.
+STEM_CUH = \
+	%D%/common/common.cuh
+
+EXTRA_DIST += $(STEM_CUH) scripts/embed.sh
+nodist_libstem_core_la_SOURCES += %D%/headers.c
+CLEANFILES += %D%/headers.c
+%D%/headers.c: $(STEM_CUH) scripts/embed.sh
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(SHELL) $(top_srcdir)/scripts/embed.sh $(top_srcdir) $(STEM_CUH) > $@.tmp && mv $@.tmp $@

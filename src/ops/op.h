@@ -131,6 +131,14 @@ struct stem_op_def {
 const struct stem_op_def *stem_op_find(const char *name);
 /* All, in the order of ops.def; *n set. */
 const struct stem_op_def *const *stem_op_all(uint32_t *n);
+/* Number of (plain) results; the parameter that input i belongs to, NULL if there are fewer. */
+uint32_t stem_op_n_results(const struct stem_op_def *def);
+const struct stem_param *stem_op_param(const struct stem_op_def *def, uint32_t i);
+/* Fills attrs (room for def->n_attrs) with the defaults. */
+void stem_op_attr_defaults(const struct stem_op_def *def, struct stem_attr *attrs);
+/* Checks the number of operands and the attributes' words, sets n_out, then asks the op's own rule: this is what the
+ * front end, the builder and the IR reader call. Faults are reported (125x); results in c->out. */
+bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c);
 /* Text of a device header ("linear"), NULL if unknown; from NAME.cuh at build time. */
 const char *stem_op_header(const char *name);
 /* The attribute's value; attrs are parallel to def->attrs. Aborts on an unknown name: a compiler bug. */
