@@ -7,6 +7,10 @@ UNIT_TESTS += %D%/test_base
 %C%_test_base_SOURCES = %D%/test_base.c %D%/unit.h
 %C%_test_base_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_plan
+%C%_test_plan_SOURCES = %D%/test_plan.c %D%/unit.h
+%C%_test_plan_LDADD = libstem-rt.la -lcunit
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
