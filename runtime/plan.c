@@ -77,8 +77,8 @@ char *stem_plan_strdup(struct stem_plan *p, const char *s)
 
 uint64_t stem_tensor_elements(const struct stem_tensor *t)
 {
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < t->rank; i++) {
+    uint64_t n = t->rank <= STEM_MAX_RANK; /* 0 for an absent operand */
+    for (uint32_t i = 0; n && i < t->rank; i++) {
         if (t->dim[i] <= 0)
             return 0;
         if (__builtin_mul_overflow(n, (uint64_t)t->dim[i], &n))
@@ -262,6 +262,11 @@ static bool derive_step(struct deriver *d, const struct stem_step *step, uint32_
     case STEM_STEP_FREE:
         return step->index < d->v->n_buffers;
     case STEM_STEP_SEGMENT:
+        /* Each segment is a graph of its own. */
+        for (uint32_t i = 0; i < d->n_streams; i++)
+            d->stream[i].n = 0;
+        for (uint32_t i = 0; i < d->v->n_events; i++)
+            d->event[i].n = 0;
         return step->index < d->v->n_segments;
     }
     return false;

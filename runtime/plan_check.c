@@ -63,6 +63,8 @@ static bool check_operand(struct check *c, uint32_t op, uint32_t i)
     const struct stem_tensor *t = &o->tensor;
     char member[32];
     snprintf(member, sizeof member, "operands[%u]", (unsigned)i);
+    if (o->access == STEM_READ && t->buffer == STEM_NONE && t->rank == STEM_NONE)
+        return true; /* absent */
     if (o->access < STEM_READ || o->access > STEM_READ_WRITE || (unsigned)t->dtype >= STEM_N_DTYPES ||
         t->rank > STEM_MAX_RANK || t->buffer >= c->v->n_buffers)
         return fault(c, "ops", op, member, "access, element type, rank or buffer out of range");
@@ -110,7 +112,8 @@ static bool check_op(struct check *c, uint32_t i)
     case STEM_WORK_LAUNCH:
         return check_launch(c, i);
     case STEM_WORK_MEMSET:
-        if (op->n_operands != 1 || !stem_tensor_contiguous(&op->operands[0].tensor))
+        if (op->n_operands != 1 || op->operands[0].tensor.buffer == STEM_NONE ||
+            !stem_tensor_contiguous(&op->operands[0].tensor))
             return fault(c, "ops", i, "operands", "a memset has one contiguous operand");
         return true;
     case STEM_WORK_EXTERN:

@@ -199,6 +199,10 @@ static void write_buffer(struct text *t, const struct stem_plan_buffer *b)
 static void write_operand(struct text *t, const struct stem_plan_operand *o)
 {
     comma(t);
+    if (o->tensor.buffer == STEM_NONE) {
+        put(t, "null");
+        return;
+    }
     put(t, "{");
     put_text(t, "access", access_names[o->access]);
     put_int(t, "buffer", o->tensor.buffer);

@@ -377,6 +377,11 @@ static void read_operand(struct reader *r, const json_t *json, const struct stem
                          struct stem_plan_operand *p)
 {
     struct object o;
+    if (json_is_null(json)) {
+        p->access = STEM_READ;
+        p->tensor.buffer = p->tensor.rank = STEM_NONE;
+        return;
+    }
     if (!open_object(r, &o, json))
         return;
     p->access = (enum stem_access)get_word(r, &o, "access", access_names, N(access_names));

@@ -32,8 +32,10 @@ static struct stem_plan *program(const char *text, uint32_t n_streams)
                                                     .grid = {1, 1, 1}, .block = {32, 1, 1}, .resource = STEM_NONE,
                                                     .programmatic = flag == 'p'};
         } else {
-            step->kind = strcmp(word, "rec") == 0 ? STEM_STEP_RECORD : STEM_STEP_WAIT;
-            if (e >= v->n_events)
+            step->kind = strcmp(word, "rec") == 0    ? STEM_STEP_RECORD
+                         : strcmp(word, "wait") == 0 ? STEM_STEP_WAIT
+                                                     : STEM_STEP_SEGMENT;
+            if (step->kind != STEM_STEP_SEGMENT && e >= v->n_events)
                 v->n_events = e + 1;
         }
     }
@@ -88,6 +90,8 @@ static void edges_follow_capture(void)
         {3, "op 0; rec 0 0; wait 1 0; rec 1 1; wait 2 1; op 2", "0>1"},
         {3, "op 0; rec 0 0; wait 1 0; op 1; wait 2 0; op 2; rec 1 1; rec 2 2; wait 0 1; wait 0 2; op 0",
          "0>1 0>2 0>3 1>3 2>3"},
+        /* no edge crosses the end of a segment, not even through an event recorded before */
+        {2, "op 0; rec 0 0; op 0; seg 0; wait 1 0; op 1; op 0", "0>1"},
         /* what does not exist */
         {1, "op 0; wait 0 3", "none"},
         {1, "op 0; op 1", "none"},
@@ -108,6 +112,7 @@ static void tensors(void)
         uint64_t elements, extent;
         bool contiguous;
     } table[] = {
+        {{.dtype = STEM_F32, .rank = STEM_NONE}, 0, 0, true},
         {{.dtype = STEM_F32}, 1, 4, true},
         {{.dtype = STEM_BF16, .rank = 2, .dim = {4, 8}, .stride = {8, 1}}, 32, 64, true},
         {{.dtype = STEM_BF16, .rank = 2, .dim = {4, 8}, .stride = {16, 1}}, 32, (3 * 16 + 8) * 2, false},
@@ -154,11 +159,12 @@ static struct stem_plan *rich(void)
     buffers[1] = (struct stem_plan_buffer){.name = "t", .bytes = 64, .align = 256, .offset = 256, .dtype = STEM_U8};
     struct stem_plan_op *ops = stem_plan_alloc(p, v->n_ops * sizeof *ops);
     memcpy(ops, v->ops, v->n_ops * sizeof *ops);
-    struct stem_plan_operand *operands = stem_plan_alloc(p, 2 * sizeof *operands);
+    struct stem_plan_operand *operands = stem_plan_alloc(p, 3 * sizeof *operands);
     operands[0] = (struct stem_plan_operand){
         STEM_READ, {.buffer = 0, .offset = 16, .dtype = STEM_BF16, .rank = 2, .dim = {3, 8}, .stride = {8, 1}}};
     operands[1] = (struct stem_plan_operand){
         STEM_READ_WRITE, {.buffer = 1, .dtype = STEM_I64, .rank = 1, .dim = {8}, .stride = {1}}};
+    operands[2] = (struct stem_plan_operand){STEM_READ, {.buffer = STEM_NONE, .rank = STEM_NONE}};
     struct stem_scalar *scalars = stem_plan_alloc(p, 3 * sizeof *scalars);
     scalars[0] = (struct stem_scalar){.kind = STEM_SCALAR_I32, .i = -5};
     scalars[1] = (struct stem_scalar){.kind = STEM_SCALAR_I64, .i = INT64_MIN};
@@ -167,7 +173,7 @@ static struct stem_plan *rich(void)
     attrs[0] = (struct stem_attr){.name = "k", .kind = STEM_ATTR_INT, .i = 8};
     attrs[1] = (struct stem_attr){.name = "floor", .kind = STEM_ATTR_FLOAT, .f = -1.0 / 0.0};
     attrs[2] = (struct stem_attr){.name = "score", .kind = STEM_ATTR_TEXT, .text = "sigmoid"};
-    ops[0].operands = operands, ops[0].n_operands = 2, ops[0].scalars = scalars, ops[0].n_scalars = 3;
+    ops[0].operands = operands, ops[0].n_operands = 3, ops[0].scalars = scalars, ops[0].n_scalars = 3;
     ops[0].attrs = attrs, ops[0].n_attrs = 3, ops[0].layer = 2, ops[0].smem = 1024, ops[0].est_us = 1.5;
     ops[1].work = STEM_WORK_MEMSET, ops[1].operands = operands + 1, ops[1].n_operands = 1, ops[1].memset_value = 255;
     ops[1].programmatic = false;
@@ -204,6 +210,7 @@ static void round_trip(void)
     CU_ASSERT_EQUAL(op->scalars[2].f, 0.1);
     CU_ASSERT(op->attrs[1].f < -1e300);
     CU_ASSERT_EQUAL(op->operands[0].tensor.offset, 16);
+    CU_ASSERT_EQUAL(op->operands[2].tensor.rank, STEM_NONE);
     CU_ASSERT_EQUAL(again->variants[0].ops[1].layer, STEM_NONE);
     CU_ASSERT_EQUAL(again->variants[0].ops[1].memset_value, 255);
     CU_ASSERT_EQUAL(again->priorities[1], -1);
