@@ -21,6 +21,7 @@ struct stem_builder {
     const struct stem_op_id *after;
     uint32_t n_after;
     struct stem_span span;
+    uint32_t parts; /* within a composite's expand: number of the next part; else 0 */
 };
 
 struct stem_builder stem_builder_new(struct stem_program *p, struct stem_dims *dims, struct stem_diags *diags);
@@ -29,9 +30,17 @@ struct stem_builder stem_builder_new(struct stem_program *p, struct stem_dims *d
  * TEMP one. align 0: 256. */
 struct stem_value_id stem_build_buffer(struct stem_builder *b, enum stem_buffer_kind kind, struct stem_sym name,
                                        enum stem_dtype dtype, uint32_t rank, const int64_t *dim);
-/* A view: same buffer, `offset` in bytes from the base value's offset. */
+/* A view: same buffer and version, `offset` in bytes from the base value's offset. The view of a view is a view of what
+ * lies below. */
 struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_id base, struct stem_sym name,
                                      uint64_t offset, uint32_t rank, const int64_t *dim, const int64_t *stride);
+
+/* Makes `value` live in the buffer of `into`, an external buffer's first value that nothing reads yet: the op that
+ * computed it then writes there, with no copy. `into` becomes a view of it, and the old temporary buffer stays behind
+ * unused. For `return`: first ask whether it can (a whole temporary buffer that an op wrote, of the same size); if not,
+ * copy with the op `copy`. Takes time in proportion to the program. */
+bool stem_build_can_move(const struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
+void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
 
 struct stem_input {
     struct stem_value_id value; /* NO_VALUE: absent */
@@ -41,7 +50,8 @@ struct stem_input {
 /* Adds an op (a composite is expanded at once). Runs the type rule; on a fault reports it and returns false. Results:
  * new TEMP buffers, or next versions for INOUT inputs (first, in input order), or the values given in `into`
  * (NULL, or one for each plain result; NO_VALUE: a new buffer): written in place of a new buffer, used for outputs.
- * Strided inputs that the op does not take are copied first. results: room for STEM_MAX_OPERANDS. */
+ * Strided inputs that the op does not take are copied first. attrs NULL: the defaults. results: room for
+ * STEM_MAX_OPERANDS. Results are named like the op; where there are several, "name.result". */
 bool stem_build_op(struct stem_builder *b, const struct stem_op_def *def, const struct stem_input *in, uint32_t n_in,
                    const struct stem_attr *attrs, const struct stem_value_id *into, struct stem_value_id *results);
 /* Short form for composites and tests: inputs borrowed, attributes by name from a NULL-terminated list of
@@ -50,11 +60,21 @@ struct stem_value_id stem_build_simple(struct stem_builder *b, const char *op, c
                                        uint32_t n_in, const struct stem_attr *given, uint32_t n_given);
 /* KERNEL or EXTERN op: operands with their modes (IN, OUT, INOUT, CONSUME, RELEASE) in parameter order; OUT operands
  * name values of buffers made beforehand by stem_build_buffer and get a defining op; INOUT ones yield new versions.
- * Note: operand order in the op is then inputs first, results after; decl.params follows that order. */
+ * Note: operand order in the op is then inputs first, results after; decl.params follows that order. results[i] is set
+ * for each OUT operand i to its value, for each INOUT one to the new version. grid and block NULL: EXTERN. */
 struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands, uint32_t n,
                                   const struct stem_scalar *scalars, uint32_t n_scalars, const uint32_t grid[3],
                                   const uint32_t block[3], uint32_t smem, struct stem_value_id *results);
 /* The op that will be added next has this id; used for `after`. */
 struct stem_op_id stem_build_mark(const struct stem_builder *b);
+
+/* ---- for those who change a program or read one ---- */
+
+/* A contiguous tensor without a buffer. False if the shape is impossible: a size below 1, 2^48 elements or more, too
+ * many dims. */
+bool stem_tensor_init(struct stem_tensor *t, enum stem_dtype dtype, uint32_t rank, const int64_t *dim);
+struct stem_type stem_tensor_type(struct stem_dims *dims, const struct stem_tensor *t);
+/* Sets op->cost from its operands and attributes. */
+void stem_op_set_cost(const struct stem_program *p, struct stem_op *op);
 
 #endif
