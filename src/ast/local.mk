@@ -1,1 +1,2 @@
-# Sources and tests of src/ast/.
+# The syntax tree and its printer.
+libstem_core_la_SOURCES += %D%/ast.h %D%/print.c

@@ -1,1 +1,4 @@
-# Sources and tests of tests/golden/.
+# Golden tests: files with expected output. `make update-golden` rewrites the expectations.
+check_PROGRAMS += %D%/front_dump
+%C%_front_dump_SOURCES = %D%/front_dump.c
+%C%_front_dump_LDADD = libstem-core.la libstem-rt.la
