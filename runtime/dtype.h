@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* X(enum suffix, name in the language, bits per element) */
 #define STEM_DTYPES(X)     \
@@ -35,6 +36,7 @@ uint32_t stem_dtype_bits(enum stem_dtype t);
 /* STEM_N_DTYPES for an unknown name. */
 enum stem_dtype stem_dtype_from_name(const char *name);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define STEM_PLAN_VERSION 1
 #define STEM_MAX_RANK 6
@@ -242,6 +243,7 @@ char *stem_plan_to_json(const struct stem_plan *p);
  * verifier's question. */
 struct stem_plan *stem_plan_from_json(const char *text, size_t len, char **error);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Deterministic contents of external buffers, the same bits on every device. Element i of a buffer is a function of
+ * (seed, name, i) and of the rule that follows from the buffer's kind, type and shape:
+ *   weights of rank >= 2: uniform in +-sqrt(3 / last dim), so that a product keeps its variance
+ *   weights of rank 0, 1: uniform in [0.5, 1.5)
+ *   inputs:               uniform in [-1, 1)
+ *   nvfp4 of any kind:    uniform in [-6, 6), the range of its codes; element 2j is the low half of byte j
+ *   state, temporaries, outputs, integers: zero
+ * rounded to the type. Bytes beyond the elements are zero. C11, no dependence but libm's sqrt.
+ */
+#ifndef STEM_RUNTIME_FILL_H
+#define STEM_RUNTIME_FILL_H
+
+#include <math.h>
+#include <string.h>
+
+#include "plan.h"
+
+#define STEM_FILL_FN static inline
+#define STEM_FILL_CODE(...) __VA_ARGS__
+#include "fill_code.h"
+#undef STEM_FILL_CODE
+
+/* FNV-1a over the name, then the seed mixed in. */
+static inline unsigned long long stem_fill_key(const char *name, uint64_t seed)
+{
+    unsigned long long h = 0xcbf29ce484222325ull;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 0x100000001b3ull;
+    return h ^ (seed * 0x9E3779B97F4A7C15ull);
+}
+
+static inline uint64_t stem_fill_elements(const struct stem_plan_buffer *b)
+{
+    struct stem_tensor t = {.dtype = b->dtype, .rank = b->rank};
+    memcpy(t.dim, b->dim, sizeof t.dim);
+    uint64_t n = stem_tensor_elements(&t), bits = stem_dtype_bits(b->dtype);
+    uint64_t room = b->bytes / bits * 8 + b->bytes % bits * 8 / bits;
+    return n < room ? n : room; /* never past the buffer's end, whatever its dims say */
+}
+
+static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer *b, uint64_t seed)
+{
+    static const struct {
+        int mantissa, bias;
+        unsigned largest;
+    } form[STEM_N_DTYPES] = {
+        [STEM_F32] = {23, 127, 0},   [STEM_F16] = {10, 15, 0x7bff}, [STEM_BF16] = {7, 127, 0x7f7f},
+        [STEM_F8E4M3] = {3, 7, 0x7e}, [STEM_NVFP4] = {1, 1, 7},
+    };
+    struct stem_fill_rule r = {
+        .key = stem_fill_key(b->name, seed),
+        .scale = 1,
+        .bits = (int)stem_dtype_bits(b->dtype),
+        .mantissa = form[b->dtype].mantissa,
+        .bias = form[b->dtype].bias,
+        .largest = form[b->dtype].largest,
+    };
+    bool real = r.mantissa != 0;
+    if (real && (b->kind == STEM_BUFFER_WEIGHT || b->kind == STEM_BUFFER_INPUT))
+        r.mode = b->kind == STEM_BUFFER_WEIGHT && b->rank < 2 ? 2 : 1;
+    if (b->kind == STEM_BUFFER_WEIGHT && b->rank >= 2 && b->rank <= STEM_MAX_RANK && b->dim[b->rank - 1] > 0)
+        r.scale = (float)sqrt(3.0 / (double)b->dim[b->rank - 1]);
+    if (b->dtype == STEM_NVFP4) {
+        r.mode = r.mode ? 1 : 0;
+        r.scale = 6;
+    }
+    return r;
+}
+
+/* Fills b->bytes bytes of host memory. */
+static inline void stem_fill_host(const struct stem_plan_buffer *b, uint64_t seed, void *data)
+{
+    struct stem_fill_rule r = stem_fill_rule(b, seed);
+    memset(data, 0, b->bytes);
+    uint64_t n = r.mode ? stem_fill_elements(b) : 0;
+    for (uint64_t i = 0; i < n; i++) {
+        unsigned code = stem_fill_element(&r, i);
+        if (r.bits == 32)
+            ((uint32_t *)data)[i] = code;
+        else if (r.bits == 16)
+            ((uint16_t *)data)[i] = (uint16_t)code;
+        else if (r.bits == 8)
+            ((uint8_t *)data)[i] = (uint8_t)code;
+        else
+            ((uint8_t *)data)[i / 2] |= (uint8_t)(code << (i % 2 * 4));
+    }
+}
+
+#endif
