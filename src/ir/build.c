@@ -247,12 +247,9 @@ static struct stem_value_id result_value(struct stem_builder *b, const struct st
     return into;
 }
 
-static struct stem_value_id contiguous(struct stem_builder *b, const struct stem_op_def *def, uint32_t i,
-                                       struct stem_value_id v)
+/* A contiguous copy of a strided value. */
+static struct stem_value_id copied(struct stem_builder *b, struct stem_value_id v)
 {
-    if (v.n == STEM_NONE || stem_op_param(def, i)->any_stride || stem_op_param(def, i)->mode == STEM_MODE_INOUT ||
-        stem_tensor_contiguous(&stem_value_at(b->program, v)->tensor))
-        return v;
     struct stem_sym name = b->name;
     const char *of = stem_sym_str(b->program->strings, stem_value_at(b->program, v)->name);
     uint32_t parts = b->parts;
@@ -262,6 +259,22 @@ static struct stem_value_id contiguous(struct stem_builder *b, const struct stem
     b->name = name;
     b->parts = parts;
     return v;
+}
+
+static bool is_contiguous(const struct stem_builder *b, struct stem_value_id v)
+{
+    return v.n == STEM_NONE || stem_tensor_contiguous(&stem_value_at(b->program, v)->tensor);
+}
+
+static struct stem_value_id contiguous(struct stem_builder *b, const struct stem_op_def *def, uint32_t i,
+                                       struct stem_value_id v)
+{
+    const struct stem_param *param = stem_op_param(def, i);
+    if (is_contiguous(b, v) || param->any_stride)
+        return v;
+    if (param->mode == STEM_MODE_INOUT)
+        bug(b, "a strided operand written in place");
+    return copied(b, v);
 }
 
 static void build_primitive(struct stem_builder *b, const struct stem_op_def *def, const struct stem_input *in,
@@ -409,9 +422,15 @@ struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const s
     }
     if (n > STEM_MAX_OPERANDS)
         bug(b, "too many operands");
-    for (uint32_t i = 0; i < n; i++)
-        if (operands[i].mode != STEM_MODE_OUT)
-            o[op.n_in++] = (struct stem_operand){operands[i].value, operands[i].mode, operands[i].span};
+    for (uint32_t i = 0; i < n; i++) {
+        struct stem_value_id v = operands[i].value;
+        if (operands[i].mode == STEM_MODE_OUT)
+            continue;
+        if (!is_contiguous(b, v) && operands[i].mode == STEM_MODE_INOUT)
+            bug(b, "a strided operand written in place");
+        o[op.n_in++] = (struct stem_operand){is_contiguous(b, v) ? v : copied(b, v), operands[i].mode,
+                                             operands[i].span};
+    }
     for (uint32_t pass = 0; pass < 2; pass++) /* next versions, then plain results */
         for (uint32_t i = 0; i < n; i++) {
             if (operands[i].mode != (pass ? STEM_MODE_OUT : STEM_MODE_INOUT))

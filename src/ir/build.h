@@ -61,7 +61,8 @@ struct stem_value_id stem_build_simple(struct stem_builder *b, const char *op, c
 /* KERNEL or EXTERN op: operands with their modes (IN, OUT, INOUT, CONSUME, RELEASE) in parameter order; OUT operands
  * name values of buffers made beforehand by stem_build_buffer and get a defining op; INOUT ones yield new versions.
  * Note: operand order in the op is then inputs first, results after; decl.params follows that order. results[i] is set
- * for each OUT operand i to its value, for each INOUT one to the new version. grid and block NULL: EXTERN. */
+ * for each OUT operand i to its value, for each INOUT one to the new version. grid and block NULL: EXTERN. Strided
+ * inputs are copied first: kernels see contiguous memory. */
 struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands, uint32_t n,
                                   const struct stem_scalar *scalars, uint32_t n_scalars, const uint32_t grid[3],
                                   const uint32_t block[3], uint32_t smem, struct stem_value_id *results);

@@ -155,6 +155,18 @@ struct stem_schedule {
     double critical_path_us, total_us, floor_us;
 };
 
+/* What passes establish; a pass names what it needs, gives and kills. */
+enum stem_fact {
+    STEM_FACT_EXPANDED = 1 << 0,
+    STEM_FACT_STREAMS = 1 << 1,  /* every live op has a stream and an estimate */
+    STEM_FACT_DEPS = 1 << 2,     /* sched.deps is complete */
+    STEM_FACT_ORDER = 1 << 3,
+    STEM_FACT_WAITS = 1 << 4,
+    STEM_FACT_LIFETIME = 1 << 5,
+    STEM_FACT_MEMORY = 1 << 6,
+    STEM_FACT_LANES = 1 << 7,
+};
+
 struct stem_stream_decl {
     struct stem_sym name;
     int32_t priority;

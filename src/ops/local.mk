@@ -1,6 +1,7 @@
 # Ops, one folder each: NAME.c and NAME_ref.c below, NAME.cuh in STEM_CUH.
-libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/registry.c
+libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.h %D%/registry.c
 
+libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
 # Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.

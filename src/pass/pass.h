@@ -8,18 +8,6 @@
 
 #include "ir/ir.h"
 
-/* What passes establish; a pass names what it needs, gives and kills. */
-enum stem_fact {
-    STEM_FACT_EXPANDED = 1 << 0,
-    STEM_FACT_STREAMS = 1 << 1,  /* every live op has a stream and an estimate */
-    STEM_FACT_DEPS = 1 << 2,     /* sched.deps is complete */
-    STEM_FACT_ORDER = 1 << 3,
-    STEM_FACT_WAITS = 1 << 4,
-    STEM_FACT_LIFETIME = 1 << 5,
-    STEM_FACT_MEMORY = 1 << 6,
-    STEM_FACT_LANES = 1 << 7,
-};
-
 enum stem_order { STEM_ORDER_MAIN_FIRST, STEM_ORDER_PROGRAM, STEM_ORDER_SIDE_FIRST };
 enum stem_inplace { STEM_INPLACE_AUTO, STEM_INPLACE_WAIT, STEM_INPLACE_COPY };
 
