@@ -51,6 +51,10 @@ struct stem_pass_hooks {
 bool stem_pass_run_all(struct stem_program *p, struct stem_diags *diags, const struct stem_options *options,
                        const char *only, const char *stop_after, const struct stem_pass_hooks *hooks);
 
+/* The schedule as compact text: streams, issue order with waits and records, estimates; then lifetimes and offsets as
+ * far as the passes have come. For --print-after and golden tests. */
+void stem_schedule_print(const struct stem_program *p, struct stem_out *o);
+
 /* ---- happens-before of a schedule (hb.c): used by several passes, not by the verifier ---- */
 
 struct stem_hb;

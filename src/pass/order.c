@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * order: in which order ops are issued. Segments follow each other; text order decides nothing but ties.
+ *
+ * An op's *rank* comes from the latest time at which it can start without delaying what reads it; an op that nobody
+ * reads should start as soon as it can, since it only keeps its inputs alive. So what is needed far down is not
+ * computed far ahead, and lifetimes are short.
+ *
+ * main-first walks main by rank. Before a main op it issues the side ops that this op needs and that are not issued yet,
+ * and nothing else: side work is recorded as late as possible (its fork events are recorded right after their producers
+ * all the same, see events.c). Behind them go the side ops of those streams that no main op needs. If a main op would
+ * wait for a side stream and another one close by in rank would not, that one goes first.
+ *
+ * side-first issues side ops before main ops wherever both could be next; program follows the text as far as the
+ * dependencies allow. Both exist to show the difference.
+ *
+ * Time: O(n log n).
+ */
+#include "pass/graph.h"
+
+#include <stdlib.h>
+
+#define LOOK_AHEAD 8
+
+struct state {
+    struct stem_program *p;
+    struct stem_graph succs, preds;
+    double *latest;          /* by op: when it should start at the latest */
+    uint32_t *rank;          /* by op: place in the order of `latest`, a topological order */
+    uint32_t *waiting;       /* by op: predecessors that are neither issued nor available */
+    bool *issued, *needed;   /* needed: by a main op of the segment */
+    double *finish;          /* by op: in the simulation, all side ops as early as possible */
+    double free_at[STEM_MAX_STREAMS];
+    struct stem_heap ready;  /* main ops whose main predecessors are issued */
+    STEM_VEC(uint32_t) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
+    uint32_t leaf[STEM_MAX_STREAMS];             /* first of them that is not issued */
+    STEM_VEC(uint32_t) pull, stack;
+};
+
+struct keyed {
+    double latest;
+    uint32_t segment, place, op;
+};
+
+static int by_latest(const void *a, const void *b)
+{
+    const struct keyed *x = a, *y = b;
+    if (x->segment != y->segment)
+        return x->segment < y->segment ? -1 : 1;
+    if (x->latest < y->latest || x->latest > y->latest)
+        return x->latest < y->latest ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Ranks from the latest start times; `order` is topological. */
+static void rank_ops(struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
+{
+    double *earliest = STEM_NEW_ARRAY(a, double, s->p->ops.len);
+    struct keyed *key = STEM_NEW_ARRAY(a, struct keyed, n);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t op = order[i], e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++) {
+            double t = earliest[s->preds.to[e]] + s->p->ops.at[s->preds.to[e]].est_us;
+            earliest[op] = t > earliest[op] ? t : earliest[op];
+        }
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t op = order[i], first = s->succs.begin[op], end = s->succs.begin[op + 1];
+        s->latest[op] = first < end ? s->latest[s->succs.to[first]] - s->p->ops.at[op].est_us : earliest[op];
+        s->needed[op] = !s->p->ops.at[op].stream.n;
+        for (uint32_t e = first; e < end; e++) {
+            double t = s->latest[s->succs.to[e]] - s->p->ops.at[op].est_us;
+            s->latest[op] = t < s->latest[op] ? t : s->latest[op];
+            s->needed[op] |= s->needed[s->succs.to[e]];
+        }
+        key[i] = (struct keyed){s->latest[op], s->p->ops.at[op].segment, i, op};
+    }
+    qsort(key, n, sizeof *key, by_latest);
+    for (uint32_t i = 0; i < n; i++)
+        s->rank[key[i].op] = i;
+}
+
+static void issue(struct state *s, uint32_t op)
+{
+    s->issued[op] = true;
+    stem_vec_push(&s->p->sched.order, (struct stem_op_id){op});
+}
+
+/* ---- main-first ---- */
+
+static double ready_at(const struct state *s, uint32_t op)
+{
+    double t = 0;
+    for (uint32_t e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++)
+        t = s->finish[s->preds.to[e]] > t ? s->finish[s->preds.to[e]] : t;
+    return t;
+}
+
+static void simulate(struct state *s, uint32_t op)
+{
+    uint32_t stream = s->p->ops.at[op].stream.n;
+    double t = ready_at(s, op);
+    t = t > s->free_at[stream] ? t : s->free_at[stream];
+    s->finish[op] = s->free_at[stream] = t + s->p->ops.at[op].est_us;
+}
+
+/* `op` waits for nothing more: a main op may be chosen, a side op can be issued whenever it is needed. */
+static void available(struct state *s, uint32_t op)
+{
+    stem_vec_push(&s->stack, op);
+    while (s->stack.len) {
+        uint32_t v = stem_vec_pop(&s->stack), stream = s->p->ops.at[v].stream.n;
+        if (!stream) {
+            stem_heap_push(&s->ready, v);
+            continue;
+        }
+        simulate(s, v);
+        if (!s->needed[v])
+            stem_vec_push(&s->leaves[stream], v);
+        for (uint32_t e = s->succs.begin[v + 1]; e-- > s->succs.begin[v];)
+            if (--s->waiting[s->succs.to[e]] == 0)
+                stem_vec_push(&s->stack, s->succs.to[e]);
+    }
+}
+
+static int by_rank_of(const void *a, const void *b, void *rank)
+{
+    uint32_t x = ((const uint32_t *)rank)[*(const uint32_t *)a], y = ((const uint32_t *)rank)[*(const uint32_t *)b];
+    return x < y ? -1 : x > y;
+}
+
+/* Issues the side ops that `op` needs, the most urgent first. */
+static void pull(struct state *s, uint32_t op, bool touched[])
+{
+    stem_vec_clear(&s->pull);
+    stem_vec_push(&s->stack, op);
+    while (s->stack.len) {
+        uint32_t v = stem_vec_pop(&s->stack);
+        for (uint32_t e = s->preds.begin[v]; e < s->preds.begin[v + 1]; e++) {
+            uint32_t u = s->preds.to[e];
+            if (s->issued[u])
+                continue;
+            s->issued[u] = true;
+            stem_vec_push(&s->pull, u);
+            stem_vec_push(&s->stack, u);
+        }
+    }
+    if (!s->pull.len)
+        return;
+    qsort_r(s->pull.at, s->pull.len, sizeof *s->pull.at, by_rank_of, s->rank);
+    for (uint32_t i = 0; i < s->pull.len; i++) {
+        touched[s->p->ops.at[s->pull.at[i]].stream.n] = true;
+        issue(s, s->pull.at[i]);
+    }
+}
+
+/* Issues what no main op needs, on the streams that are being joined anyway. */
+static void flush_leaves(struct state *s, const bool touched[])
+{
+    bool ignored[STEM_MAX_STREAMS];
+    for (uint32_t stream = 1; stream < s->p->streams.len; stream++)
+        for (; touched[stream] && s->leaf[stream] < s->leaves[stream].len; s->leaf[stream]++) {
+            uint32_t op = s->leaves[stream].at[s->leaf[stream]];
+            if (s->issued[op])
+                continue;
+            pull(s, op, ignored);
+            issue(s, op);
+        }
+}
+
+/* The next main op: the first by rank, or one soon after it that need not wait where that one would. */
+static uint32_t choose(struct state *s)
+{
+    uint32_t head = stem_heap_pop(&s->ready), best = head, passed[LOOK_AHEAD], n = 0;
+    double wait = ready_at(s, head) - s->free_at[0];
+    if (wait <= 0)
+        return head;
+    double limit = s->latest[head] + wait + s->p->ops.at[head].est_us;
+    while (n < LOOK_AHEAD && s->ready.at.len && best == head) {
+        uint32_t op = stem_heap_pop(&s->ready);
+        if (s->latest[op] <= limit && ready_at(s, op) <= s->free_at[0])
+            best = op;
+        else
+            passed[n++] = op;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        stem_heap_push(&s->ready, passed[i]);
+    if (best != head)
+        stem_heap_push(&s->ready, head);
+    return best;
+}
+
+static void main_first(struct state *s, const uint32_t *ops, uint32_t n)
+{
+    double start = 0;
+    for (uint32_t i = 0; i < s->p->streams.len; i++)
+        start = s->free_at[i] > start ? s->free_at[i] : start;
+    for (uint32_t i = 0; i < s->p->streams.len; i++)
+        s->free_at[i] = start;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->preds.begin[ops[i]] == s->preds.begin[ops[i] + 1])
+            available(s, ops[i]);
+    while (s->ready.at.len) {
+        bool touched[STEM_MAX_STREAMS] = {false};
+        uint32_t op = choose(s);
+        pull(s, op, touched);
+        flush_leaves(s, touched);
+        simulate(s, op);
+        issue(s, op);
+        for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
+            if (--s->waiting[s->succs.to[e]] == 0)
+                available(s, s->succs.to[e]);
+    }
+    for (uint32_t i = 0; i < n; i++) /* by rank */
+        if (!s->issued[ops[i]])
+            issue(s, ops[i]);
+}
+
+/* ---- the others ---- */
+
+/* Any ready op, the smallest key first. */
+static void by_key(struct state *s, const uint32_t *ops, uint32_t n, const uint32_t *key)
+{
+    s->ready.key = key;
+    for (uint32_t i = 0; i < n; i++)
+        if (!s->waiting[ops[i]])
+            stem_heap_push(&s->ready, ops[i]);
+    while (s->ready.at.len) {
+        uint32_t op = stem_heap_pop(&s->ready);
+        issue(s, op);
+        for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
+            if (--s->waiting[s->succs.to[e]] == 0)
+                stem_heap_push(&s->ready, s->succs.to[e]);
+    }
+}
+
+static void order_segment(struct state *s, enum stem_order how, const uint32_t *ops, uint32_t n, const uint32_t *side_key)
+{
+    switch (how) {
+    case STEM_ORDER_MAIN_FIRST:
+        s->ready.key = s->rank;
+        main_first(s, ops, n);
+        break;
+    case STEM_ORDER_PROGRAM:
+        by_key(s, ops, n, NULL);
+        break;
+    case STEM_ORDER_SIDE_FIRST:
+        by_key(s, ops, n, side_key);
+        break;
+    }
+}
+
+static struct state init(struct stem_program *p, struct stem_arena *a)
+{
+    uint32_t n = p->ops.len;
+    struct state s = {.p = p};
+    s.succs = stem_graph_succs(a, p, STEM_DEPS_ALL, true);
+    s.preds = stem_graph_preds(a, p, STEM_DEPS_ALL, true);
+    s.latest = STEM_NEW_ARRAY(a, double, n);
+    s.rank = STEM_NEW_ARRAY(a, uint32_t, n);
+    s.waiting = STEM_NEW_ARRAY(a, uint32_t, n);
+    s.issued = STEM_NEW_ARRAY(a, bool, n);
+    s.needed = STEM_NEW_ARRAY(a, bool, n);
+    s.finish = STEM_NEW_ARRAY(a, double, n);
+    for (uint32_t i = 0; i < s.succs.begin[n]; i++)
+        s.waiting[s.succs.to[i]]++;
+    return s;
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    struct state s = init(p, ctx->scratch);
+    uint32_t n, *order = stem_graph_topo(ctx->scratch, p, &s.succs, &n);
+    if (n < stem_live_ops(p)) {
+        stem_deps_report_cycle(p, ctx->scratch, ctx->diags);
+        return false;
+    }
+    rank_ops(&s, ctx->scratch, order, n);
+    uint32_t *side_key = STEM_NEW_ARRAY(ctx->scratch, uint32_t, p->ops.len);
+    for (uint32_t i = 0; i < n; i++)
+        side_key[order[i]] = s.rank[order[i]] + (p->ops.at[order[i]].stream.n ? 0 : n);
+    uint32_t *ranked = STEM_NEW_ARRAY(ctx->scratch, uint32_t, n);
+    for (uint32_t i = 0; i < n; i++)
+        ranked[s.rank[order[i]]] = order[i];
+    stem_vec_clear(&p->sched.order);
+    for (uint32_t begin = 0, end; begin < n; begin = end) {
+        for (end = begin; end < n && p->ops.at[ranked[end]].segment == p->ops.at[ranked[begin]].segment; end++)
+            ;
+        order_segment(&s, ctx->options->order, ranked + begin, end - begin, side_key);
+    }
+    stem_vec_free(&s.ready.at);
+    stem_vec_free(&s.pull);
+    stem_vec_free(&s.stack);
+    for (uint32_t i = 0; i < STEM_MAX_STREAMS; i++)
+        stem_vec_free(&s.leaves[i]);
+    return true;
+}
+
+const struct stem_pass stem_pass_order = {
+    .name = "order",
+    .blurb = "in which order ops are issued: main first, side work as late as possible",
+    .needs = STEM_FACT_STREAMS | STEM_FACT_DEPS,
+    .gives = STEM_FACT_ORDER,
+    .kills = STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
+    .run = run,
+};
