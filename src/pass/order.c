@@ -27,6 +27,7 @@ struct state {
     struct stem_graph succs, preds;
     double *latest;          /* by op: when it should start at the latest */
     uint32_t *rank;          /* by op: place in the order of `latest`, a topological order */
+    uint32_t *by_rank;       /* the inverse */
     uint32_t *waiting;       /* by op: predecessors that are neither issued nor available */
     bool *issued, *needed;   /* needed: by a main op of the segment */
     double *finish;          /* by op: in the simulation, all side ops as early as possible */
@@ -34,7 +35,8 @@ struct state {
     struct stem_heap ready;  /* main ops whose main predecessors are issued */
     STEM_VEC(uint32_t) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
     uint32_t leaf[STEM_MAX_STREAMS];             /* first of them that is not issued */
-    STEM_VEC(uint32_t) pull, stack;
+    STEM_VEC(uint32_t) pull; /* ranks */
+    STEM_VEC(uint32_t) stack;
 };
 
 struct keyed {
@@ -75,7 +77,7 @@ static void rank_ops(struct state *s, struct stem_arena *a, const uint32_t *orde
     }
     qsort(key, n, sizeof *key, by_latest);
     for (uint32_t i = 0; i < n; i++)
-        s->rank[key[i].op] = i;
+        s->by_rank[s->rank[key[i].op] = i] = key[i].op;
 }
 
 static void issue(struct state *s, uint32_t op)
@@ -121,9 +123,9 @@ static void available(struct state *s, uint32_t op)
     }
 }
 
-static int by_rank_of(const void *a, const void *b, void *rank)
+static int by_number(const void *a, const void *b)
 {
-    uint32_t x = ((const uint32_t *)rank)[*(const uint32_t *)a], y = ((const uint32_t *)rank)[*(const uint32_t *)b];
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
 }
 
@@ -139,16 +141,17 @@ static void pull(struct state *s, uint32_t op, bool touched[])
             if (s->issued[u])
                 continue;
             s->issued[u] = true;
-            stem_vec_push(&s->pull, u);
+            stem_vec_push(&s->pull, s->rank[u]);
             stem_vec_push(&s->stack, u);
         }
     }
     if (!s->pull.len)
         return;
-    qsort_r(s->pull.at, s->pull.len, sizeof *s->pull.at, by_rank_of, s->rank);
+    qsort(s->pull.at, s->pull.len, sizeof *s->pull.at, by_number);
     for (uint32_t i = 0; i < s->pull.len; i++) {
-        touched[s->p->ops.at[s->pull.at[i]].stream.n] = true;
-        issue(s, s->pull.at[i]);
+        uint32_t v = s->by_rank[s->pull.at[i]];
+        touched[s->p->ops.at[v].stream.n] = true;
+        issue(s, v);
     }
 }
 
@@ -256,6 +259,7 @@ static struct state init(struct stem_program *p, struct stem_arena *a)
     s.preds = stem_graph_preds(a, p, STEM_DEPS_ALL, true);
     s.latest = STEM_NEW_ARRAY(a, double, n);
     s.rank = STEM_NEW_ARRAY(a, uint32_t, n);
+    s.by_rank = STEM_NEW_ARRAY(a, uint32_t, n);
     s.waiting = STEM_NEW_ARRAY(a, uint32_t, n);
     s.issued = STEM_NEW_ARRAY(a, bool, n);
     s.needed = STEM_NEW_ARRAY(a, bool, n);
@@ -277,14 +281,11 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     uint32_t *side_key = STEM_NEW_ARRAY(ctx->scratch, uint32_t, p->ops.len);
     for (uint32_t i = 0; i < n; i++)
         side_key[order[i]] = s.rank[order[i]] + (p->ops.at[order[i]].stream.n ? 0 : n);
-    uint32_t *ranked = STEM_NEW_ARRAY(ctx->scratch, uint32_t, n);
-    for (uint32_t i = 0; i < n; i++)
-        ranked[s.rank[order[i]]] = order[i];
     stem_vec_clear(&p->sched.order);
     for (uint32_t begin = 0, end; begin < n; begin = end) {
-        for (end = begin; end < n && p->ops.at[ranked[end]].segment == p->ops.at[ranked[begin]].segment; end++)
+        for (end = begin; end < n && p->ops.at[s.by_rank[end]].segment == p->ops.at[s.by_rank[begin]].segment; end++)
             ;
-        order_segment(&s, ctx->options->order, ranked + begin, end - begin, side_key);
+        order_segment(&s, ctx->options->order, s.by_rank + begin, end - begin, side_key);
     }
     stem_vec_free(&s.ready.at);
     stem_vec_free(&s.pull);
