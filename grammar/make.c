@@ -20,16 +20,16 @@ static bool too_deep(struct stem_parse *p, uint32_t depth, struct stem_span at)
     return true;
 }
 
-static uint32_t deeper(uint32_t depth, const struct stem_expr *x)
+static uint32_t deeper(uint32_t depth, const struct stem_x *x)
 {
     for (; x; x = x->next)
         depth = x->depth > depth ? x->depth : depth;
     return depth;
 }
 
-struct stem_expr *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struct stem_span at)
+struct stem_x *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struct stem_span at)
 {
-    struct stem_expr *x = STEM_NEW(p->arena, struct stem_expr);
+    struct stem_x *x = STEM_NEW(p->arena, struct stem_x);
     x->kind = kind;
     x->span = at;
     x->depth = 1;
@@ -37,25 +37,25 @@ struct stem_expr *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, st
 }
 
 /* A node above `below` levels; an ERROR leaf if that is too deep. */
-static struct stem_expr *above(struct stem_parse *p, enum stem_x_kind kind, uint32_t below, struct stem_span at)
+static struct stem_x *above(struct stem_parse *p, enum stem_x_kind kind, uint32_t below, struct stem_span at)
 {
     if (too_deep(p, below + 1, at))
         return stem_make_expr(p, STEM_X_ERROR, at);
-    struct stem_expr *x = stem_make_expr(p, kind, at);
+    struct stem_x *x = stem_make_expr(p, kind, at);
     x->depth = below + 1;
     return x;
 }
 
-struct stem_expr *stem_make_name(struct stem_parse *p, struct stem_ident id)
+struct stem_x *stem_make_name(struct stem_parse *p, struct stem_ident id)
 {
-    struct stem_expr *x = stem_make_expr(p, STEM_X_NAME, id.span);
+    struct stem_x *x = stem_make_expr(p, STEM_X_NAME, id.span);
     x->id = id;
     return x;
 }
 
-struct stem_expr *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struct stem_expr *a, struct stem_span at)
+struct stem_x *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struct stem_x *a, struct stem_span at)
 {
-    struct stem_expr *x = above(p, STEM_X_UNARY, a->depth, at);
+    struct stem_x *x = above(p, STEM_X_UNARY, a->depth, at);
     if (x->kind == STEM_X_ERROR)
         return x;
     x->op = op;
@@ -63,9 +63,9 @@ struct stem_expr *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struc
     return x;
 }
 
-struct stem_expr *stem_make_binary(struct stem_parse *p, enum stem_x_op op, struct stem_expr *a, struct stem_expr *b)
+struct stem_x *stem_make_binary(struct stem_parse *p, enum stem_x_op op, struct stem_x *a, struct stem_x *b)
 {
-    struct stem_expr *x = above(p, STEM_X_BINARY, a->depth > b->depth ? a->depth : b->depth,
+    struct stem_x *x = above(p, STEM_X_BINARY, a->depth > b->depth ? a->depth : b->depth,
                                 stem_span_join(a->span, b->span));
     if (x->kind == STEM_X_ERROR)
         return x;
@@ -87,7 +87,7 @@ static uint32_t subs_depth(const struct stem_sub *s)
     return depth;
 }
 
-static bool callable(const struct stem_expr *callee)
+static bool callable(const struct stem_x *callee)
 {
     if (callee->kind == STEM_X_NAME)
         return true;
@@ -99,7 +99,7 @@ static bool callable(const struct stem_expr *callee)
     return true;
 }
 
-struct stem_expr *stem_make_call(struct stem_parse *p, struct stem_expr *callee, struct stem_arg *args,
+struct stem_x *stem_make_call(struct stem_parse *p, struct stem_x *callee, struct stem_arg *args,
                                  struct stem_span at)
 {
     if (!callable(callee)) {
@@ -111,7 +111,7 @@ struct stem_expr *stem_make_call(struct stem_parse *p, struct stem_expr *callee,
     uint32_t depth = subs_depth(callee->subs);
     for (const struct stem_arg *a = args; a; a = a->next)
         depth = a->value->depth > depth ? a->value->depth : depth;
-    struct stem_expr *x = above(p, STEM_X_CALL, depth, at);
+    struct stem_x *x = above(p, STEM_X_CALL, depth, at);
     if (x->kind == STEM_X_ERROR)
         return x;
     x->id = callee->kind == STEM_X_NAME ? callee->id : callee->a->id;
@@ -120,11 +120,11 @@ struct stem_expr *stem_make_call(struct stem_parse *p, struct stem_expr *callee,
     return x;
 }
 
-struct stem_expr *stem_make_slice(struct stem_parse *p, struct stem_expr *a, struct stem_sub *subs,
+struct stem_x *stem_make_slice(struct stem_parse *p, struct stem_x *a, struct stem_sub *subs,
                                   struct stem_span at)
 {
     uint32_t depth = subs_depth(subs);
-    struct stem_expr *x = above(p, STEM_X_SLICE, a->depth > depth ? a->depth : depth, at);
+    struct stem_x *x = above(p, STEM_X_SLICE, a->depth > depth ? a->depth : depth, at);
     if (x->kind == STEM_X_ERROR)
         return x;
     x->a = a;
@@ -132,10 +132,10 @@ struct stem_expr *stem_make_slice(struct stem_parse *p, struct stem_expr *a, str
     return x;
 }
 
-struct stem_expr *stem_make_view(struct stem_parse *p, struct stem_expr *a, struct stem_expr *shape,
+struct stem_x *stem_make_view(struct stem_parse *p, struct stem_x *a, struct stem_x *shape,
                                  struct stem_span at)
 {
-    struct stem_expr *x = above(p, STEM_X_VIEW, deeper(a->depth, shape), at);
+    struct stem_x *x = above(p, STEM_X_VIEW, deeper(a->depth, shape), at);
     if (x->kind == STEM_X_ERROR)
         return x;
     x->a = a;
@@ -144,7 +144,7 @@ struct stem_expr *stem_make_view(struct stem_parse *p, struct stem_expr *a, stru
 }
 
 struct stem_arg *stem_make_arg(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident attr,
-                               struct stem_expr *value, struct stem_span at)
+                               struct stem_x *value, struct stem_span at)
 {
     struct stem_arg *a = STEM_NEW(p->arena, struct stem_arg);
     a->mode = mode;
@@ -154,7 +154,7 @@ struct stem_arg *stem_make_arg(struct stem_parse *p, enum stem_ast_mode mode, st
     return a;
 }
 
-struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_expr *low, struct stem_expr *high,
+struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_x *low, struct stem_x *high,
                                struct stem_span at)
 {
     struct stem_sub *s = STEM_NEW(p->arena, struct stem_sub);
@@ -173,7 +173,7 @@ struct stem_target *stem_make_target(struct stem_parse *p, struct stem_ident id)
 }
 
 struct stem_ast_param *stem_make_param(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident id,
-                                       struct stem_ast_type type, struct stem_expr *value, struct stem_span at)
+                                       struct stem_ast_type type, struct stem_x *value, struct stem_span at)
 {
     struct stem_ast_param *q = STEM_NEW(p->arena, struct stem_ast_param);
     q->mode = mode;
@@ -212,7 +212,7 @@ struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind
     return s;
 }
 
-struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_expr *x,
+struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_x *x,
                                  struct stem_mods mods, struct stem_span at)
 {
     if (!targets && x->kind != STEM_X_CALL && x->kind != STEM_X_ERROR)

@@ -30,7 +30,7 @@ struct stem_parse {
         struct T *head; \
         struct T *tail; \
     }
-STEM_LIST(stem_expr);
+STEM_LIST(stem_x);
 STEM_LIST(stem_arg);
 STEM_LIST(stem_sub);
 STEM_LIST(stem_target);
@@ -54,35 +54,35 @@ STEM_LIST(stem_item);
 
 /* The clauses behind a kernel's parameters. */
 struct stem_clauses {
-    struct stem_expr *grid, *block, *smem;
+    struct stem_x *grid, *block, *smem;
     bool waits;
 };
 
 /* ---- constructors (make.c) ---- */
 
-struct stem_expr *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struct stem_span at);
-struct stem_expr *stem_make_name(struct stem_parse *p, struct stem_ident id);
-struct stem_expr *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struct stem_expr *a, struct stem_span at);
-struct stem_expr *stem_make_binary(struct stem_parse *p, enum stem_x_op op, struct stem_expr *a, struct stem_expr *b);
-struct stem_expr *stem_make_call(struct stem_parse *p, struct stem_expr *callee, struct stem_arg *args,
+struct stem_x *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struct stem_span at);
+struct stem_x *stem_make_name(struct stem_parse *p, struct stem_ident id);
+struct stem_x *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struct stem_x *a, struct stem_span at);
+struct stem_x *stem_make_binary(struct stem_parse *p, enum stem_x_op op, struct stem_x *a, struct stem_x *b);
+struct stem_x *stem_make_call(struct stem_parse *p, struct stem_x *callee, struct stem_arg *args,
                                  struct stem_span at);
-struct stem_expr *stem_make_slice(struct stem_parse *p, struct stem_expr *a, struct stem_sub *subs,
+struct stem_x *stem_make_slice(struct stem_parse *p, struct stem_x *a, struct stem_sub *subs,
                                   struct stem_span at);
-struct stem_expr *stem_make_view(struct stem_parse *p, struct stem_expr *a, struct stem_expr *shape,
+struct stem_x *stem_make_view(struct stem_parse *p, struct stem_x *a, struct stem_x *shape,
                                  struct stem_span at);
 struct stem_arg *stem_make_arg(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident attr,
-                               struct stem_expr *value, struct stem_span at);
-struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_expr *low, struct stem_expr *high,
+                               struct stem_x *value, struct stem_span at);
+struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_x *low, struct stem_x *high,
                                struct stem_span at);
 struct stem_target *stem_make_target(struct stem_parse *p, struct stem_ident id);
 struct stem_ast_param *stem_make_param(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident id,
-                                       struct stem_ast_type type, struct stem_expr *value, struct stem_span at);
+                                       struct stem_ast_type type, struct stem_x *value, struct stem_span at);
 struct stem_stmt *stem_make_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
                                  struct stem_span at);
 struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
                                        struct stem_stmt *body, struct stem_stmt *other, struct stem_span at);
 /* A binding, or with targets NULL a call for its effect (anything else is reported). */
-struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_expr *x,
+struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_x *x,
                                  struct stem_mods mods, struct stem_span at);
 struct stem_item *stem_make_item(struct stem_parse *p, enum stem_item_kind kind, struct stem_ident id,
                                  struct stem_span at);

@@ -20,7 +20,7 @@
 
 %union {
     struct stem_ident ident;
-    struct stem_expr *expr;
+    struct stem_x *expr;
     const char *text;
     struct stem_span span;
     enum stem_ast_mode mode;
@@ -33,7 +33,7 @@
     struct stem_target *target;
     struct stem_mods mods;
     struct stem_clauses clauses;
-    struct stem_expr_list exprs;
+    struct stem_x_list exprs;
     struct stem_arg_list args;
     struct stem_sub_list subs;
     struct stem_target_list targets;
@@ -332,7 +332,7 @@ mod: ON name                            { $$ = (struct stem_mods){.on = $name, .
     | RESOURCE name                     { $$ = (struct stem_mods){.resource = $name, .span = @$}; }
     ;
 
-exprs: expr                             { $$ = (struct stem_expr_list){$1, $1}; }
+exprs: expr                             { $$ = (struct stem_x_list){$1, $1}; }
     | exprs ',' expr                    { $$ = $1; STEM_APPEND(&$$, $3); }
     ;
 

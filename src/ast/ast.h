@@ -78,7 +78,7 @@ struct stem_arg {
     struct stem_arg *next;
     enum stem_ast_mode mode;
     struct stem_ident attr; /* `attr = value`; no name: an operand */
-    struct stem_expr *value;
+    struct stem_x *value;
     struct stem_span span;
 };
 
@@ -86,12 +86,12 @@ struct stem_arg {
 struct stem_sub {
     struct stem_sub *next;
     bool range;
-    struct stem_expr *low, *high; /* NULL where left out; an index is in low */
+    struct stem_x *low, *high; /* NULL where left out; an index is in low */
     struct stem_span span;
 };
 
-struct stem_expr {
-    struct stem_expr *next; /* in a list */
+struct stem_x {
+    struct stem_x *next; /* in a list */
     enum stem_x_kind kind;
     enum stem_x_op op;
     uint32_t depth; /* of the tree below, this node included */
@@ -100,15 +100,15 @@ struct stem_expr {
     int64_t i;
     double f;
     const char *text;
-    struct stem_expr *a, *b;
+    struct stem_x *a, *b;
     struct stem_sub *subs;    /* SLICE; CALL: the instance index, NULL for none */
     struct stem_arg *args;    /* CALL */
-    struct stem_expr *shape;  /* VIEW */
+    struct stem_x *shape;  /* VIEW */
 };
 
 struct stem_ast_type {
     struct stem_ident dtype;
-    struct stem_expr *dims; /* NULL: a scalar tensor */
+    struct stem_x *dims; /* NULL: a scalar tensor */
     struct stem_span span;
 };
 
@@ -118,7 +118,7 @@ struct stem_ast_param {
     enum stem_ast_mode mode;
     struct stem_ident id; /* results of layers may have no name */
     struct stem_ast_type type;
-    struct stem_expr *value; /* default of a scalar; of a workspace: 0, cleared before each use */
+    struct stem_x *value; /* default of a scalar; of a workspace: 0, cleared before each use */
     struct stem_span span;
 };
 
@@ -132,7 +132,7 @@ struct stem_mods {
     struct stem_ident on;       /* stream */
     struct stem_ident resource;
     struct stem_target *after;
-    struct stem_expr *priority;
+    struct stem_x *priority;
     struct stem_span span; /* empty if there are none */
 };
 
@@ -155,7 +155,7 @@ struct stem_stmt {
     struct stem_span span;
     struct stem_span head; /* the keyword, or the binding's targets */
     struct stem_target *targets;
-    struct stem_expr *expr; /* RETURN: a list */
+    struct stem_x *expr; /* RETURN: a list */
     struct stem_mods mods;
     struct stem_ast_param *decl;
     struct stem_ident index;
@@ -177,15 +177,15 @@ struct stem_item {
     enum stem_item_kind kind;
     struct stem_ident id;
     struct stem_span span;
-    struct stem_expr *value;     /* CONST; DIM: the default or NULL */
-    struct stem_expr *low, *high; /* DIM */
+    struct stem_x *value;     /* CONST; DIM: the default or NULL */
+    struct stem_x *low, *high; /* DIM */
     struct stem_ast_param *params;
     struct stem_ast_param *results; /* LAYER, MODEL */
     struct stem_stmt *body;
     struct stem_span end; /* the closing brace of the body */
     /* KERNEL, EXTERN */
     struct stem_ast_param *scalars;
-    struct stem_expr *grid, *block, *smem;
+    struct stem_x *grid, *block, *smem;
     bool waits;
     struct stem_span code; /* between the double braces */
     const char *library;   /* NULL: registered through the API */
@@ -202,6 +202,6 @@ struct stem_ast {
  * must come from a parse without errors. */
 void stem_ast_print(const struct stem_ast *ast, const struct stem_strtab *strings, struct stem_out *o);
 /* One expression, for messages and tests. */
-void stem_expr_print(const struct stem_expr *x, const struct stem_strtab *strings, struct stem_out *o);
+void stem_x_print(const struct stem_x *x, const struct stem_strtab *strings, struct stem_out *o);
 
 #endif

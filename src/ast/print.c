@@ -44,9 +44,9 @@ static void mode(struct printer *p, enum stem_ast_mode m)
         stem_out_printf(p->o, "%s ", stem_ast_mode_text(m));
 }
 
-static void expr(struct printer *p, const struct stem_expr *x, int outer);
+static void expr(struct printer *p, const struct stem_x *x, int outer);
 
-static void exprs(struct printer *p, const struct stem_expr *x)
+static void exprs(struct printer *p, const struct stem_x *x)
 {
     for (; x; x = x->next) {
         expr(p, x, 0);
@@ -71,7 +71,7 @@ static void subs(struct printer *p, const struct stem_sub *s)
     stem_out_char(p->o, ']');
 }
 
-static void call(struct printer *p, const struct stem_expr *x)
+static void call(struct printer *p, const struct stem_x *x)
 {
     name(p, x->id);
     if (x->subs)
@@ -90,7 +90,7 @@ static void call(struct printer *p, const struct stem_expr *x)
     stem_out_char(p->o, ')');
 }
 
-static void operation(struct printer *p, const struct stem_expr *x, int outer)
+static void operation(struct printer *p, const struct stem_x *x, int outer)
 {
     int own = ops[x->op].precedence;
     bool parens = own < outer;
@@ -109,7 +109,7 @@ static void operation(struct printer *p, const struct stem_expr *x, int outer)
 }
 
 /* `outer`: the precedence around it; what binds less tightly gets parentheses. */
-static void expr(struct printer *p, const struct stem_expr *x, int outer)
+static void expr(struct printer *p, const struct stem_x *x, int outer)
 {
     switch (x->kind) {
     case STEM_X_ERROR:
@@ -145,7 +145,7 @@ static void expr(struct printer *p, const struct stem_expr *x, int outer)
     }
 }
 
-void stem_expr_print(const struct stem_expr *x, const struct stem_strtab *strings, struct stem_out *o)
+void stem_x_print(const struct stem_x *x, const struct stem_strtab *strings, struct stem_out *o)
 {
     expr(&(struct printer){.strings = strings, .o = o}, x, 0);
 }
@@ -314,7 +314,7 @@ static void results(struct printer *p, const struct stem_ast_param *r)
     stem_out_char(p->o, ')');
 }
 
-static void clause(struct printer *p, const char *word, const struct stem_expr *x)
+static void clause(struct printer *p, const char *word, const struct stem_x *x)
 {
     if (!x)
         return;
