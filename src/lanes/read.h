@@ -26,6 +26,20 @@ struct stem_lane_cases {
 bool stem_lane_read_lines(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
                           struct stem_lane_cases *out);
 
+/* DOT as cudaGraphDebugDotPrint writes it, plain or verbose, and what is like it: each subgraph that has nodes is a
+ * case of its own (child graphs are), nodes outside any are one more. A node's number is the N of its name
+ * "graph_G_node_N", else its place in the text. Its kind is read from its label; what is not known becomes "other" with
+ * a warning. An edge is programmatic if an attribute of it says so, or gives a tail port other than 0. */
+bool stem_lane_read_dot(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
+                        struct stem_lane_cases *out);
+
+/* DOT or lines, by how the text begins. */
+bool stem_lane_read(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
+                    struct stem_lane_cases *out);
+
+/* One case for each segment that is recorded into a graph; nodes are its ops in issue order. Names are not copied. */
+void stem_lane_from_variant(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_lane_cases *out);
+
 /* One measured-format line, with its newline. `lane` NULL: without lanes. */
 void stem_lane_write_line(struct stem_out *o, const char *label, const struct stem_lane_graph *g,
                           const uint32_t *lane);
