@@ -76,8 +76,8 @@ void stem_dot_attr(struct stem_dot_tables *t, struct stem_dot_attrs *attrs, stru
         attrs->label = value;
     else if (same(t, name, "shape"))
         attrs->shape = value;
-    if (contains(t, value, "PROGRAMMATIC") || contains(t, value, "programmatic") ||
-        (same(t, name, "taillabel") && !same(t, value, "0") && value.begin < value.end))
+    /* headlabel and taillabel number the edges of a node; they say nothing of ports. */
+    if (contains(t, value, "PROGRAMMATIC") || contains(t, value, "programmatic"))
         attrs->programmatic = true;
 }
 

@@ -70,7 +70,7 @@ static void plain(void)
             "\"graph_1_node_5\"[style=\"solid\" shape=\"rectangle\" label=\"5\nMEMCPY\n(HtoD,64)\n\"];\n"
             "\"graph_1_node_6\"[style=\"bold\" shape=\"octagon\" label=\"6\ngraph_3\n\"];\n"
             "\"graph_1_node_0\" -> \"graph_1_node_1\";\n"
-            "\"graph_1_node_0\" -> \"graph_1_node_6\" [taillabel=1 headlabel=0];\n"
+            "\"graph_1_node_0\" -> \"graph_1_node_6\" [taillabel=1 headlabel=2];\n"
             "\"graph_1_node_0\" -> \"graph_1_node_2\" [label=\"PROGRAMMATIC\"];\n"
             "}\n"
             "subgraph cluster_2 {\n"
@@ -78,7 +78,7 @@ static void plain(void)
             "\"graph_2_node_0\"[style=\"bold\" shape=\"octagon\" label=\"0\ninner\n\"];\n"
             "}\n"
             "}\n",
-            "graph_1 7 kgearck | 0>1 0>6p 0>2p\n"
+            "graph_1 7 kgearck | 0>1 0>6 0>2p\n"
             "  first\n  graph_1_node_1\n  graph_1_node_2\n  graph_1_node_3\n  graph_1_node_4\n  graph_1_node_5\n  graph_3\n"
             "graph_2 1 k |\n  inner\n");
 }
