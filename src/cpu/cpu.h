@@ -21,26 +21,37 @@ struct stem_cpu_options {
     enum stem_cpu_order order;
     uint64_t seed;
     bool use_edges; /* legal means: allowed by variant.edges (graph) rather than by steps (eager) */
-    bool poison;    /* fill the slab with NaN bytes (0xff) at the start, and a buffer's bytes at its free */
+    bool poison;    /* NaN bytes (0xff) in the slab at the start, and in a buffer once its last user has run */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
 };
 
-struct stem_cpu; /* a program on the CPU: slab, bindings, extern functions */
+struct stem_cpu; /* a program on the CPU: slab, bindings, extern functions; one thread at a time */
 
+/* The plan must outlive the result and have been checked (read from JSON, or accepted by the verifier). NULL with
+ * *error (malloc'd) if an op has no reference, an inline kernel cannot be compiled, or an extern's library cannot be
+ * loaded. Inline kernels are compiled by the host's C++ compiler: the first that works of $CXX, c++, g++, clang++. */
 struct stem_cpu *stem_cpu_new(const struct stem_plan *plan, char **error);
 void stem_cpu_free(struct stem_cpu *c);
 /* External buffer `index`: memory of the caller, at least its bytes; it must stay valid while used. State that is not
- * bound is owned and zeroed by the device. */
+ * bound is owned and zeroed by the device, and shared by the variants. */
 void stem_cpu_bind(struct stem_cpu *c, uint32_t variant, uint32_t index, void *data);
+/* An extern function that is not in a library; replaces an earlier one of that name. False if the plan has none of
+ * that name. */
+struct stem_call;
+struct CUstream_st;
+bool stem_cpu_extern(struct stem_cpu *c, const char *name,
+                     int (*fn)(const struct stem_call *call, struct CUstream_st *stream));
+/* Memory of a buffer: bound, owned or in the slab; NULL if it is external and not bound. */
+void *stem_cpu_buffer(struct stem_cpu *c, uint32_t variant, uint32_t index);
 /* Runs a variant once. false with *error (malloc'd, names the op and its line). */
 bool stem_cpu_run(struct stem_cpu *c, uint32_t variant, const struct stem_cpu_options *options, char **error);
-/* Runs one op on explicit operand pointers (for the stand-in driver and per-op comparison). */
+/* Runs one op on explicit operand pointers (for the stand-in driver and per-op comparison). An extern is looked up
+ * in its library only. */
 bool stem_cpu_op(const struct stem_plan *plan, const struct stem_plan_op *op, void *const *data, char **error);
 
-/* Deterministic contents of an external buffer: element i is a function of (seed, name, i) only, the same bits as the
- * device's fill kernel. Weights of rank >= 2 are uniform in +-sqrt(3 / last dim), rank-1 weights in [0.5, 1.5), inputs
- * in [-1, 1), state zero; integers zero. */
+/* Deterministic contents of an external buffer: element i is a function of (seed, name, i) only, the same bits as on
+ * a GPU; the rule is in runtime/fill.h. */
 void stem_fill(const struct stem_plan_buffer *b, uint64_t seed, void *data);
 
 #endif

@@ -212,20 +212,3 @@ void stem_cuda_print_one(const struct stem_cuda *u, uint32_t i, const char *name
         print_header(u, k->header[h], o);
     print_kernel(k, name, o);
 }
-
-const char *stem_cuda_find(const char *unit, const char *kernel, size_t *len)
-{
-    size_t size = strlen(kernel) + 32;
-    char *mark = stem_xmalloc(size);
-    snprintf(mark, size, "\n// ---- kernel %s ----\n", kernel);
-    const char *begin = strstr(unit, mark);
-    if (begin) {
-        begin += strlen(mark);
-        snprintf(mark, size, "\n// ---- end of %s ----\n", kernel);
-        const char *end = strstr(begin, mark);
-        *len = end ? (size_t)(end + 1 - begin) : 0;
-        begin = end ? begin : NULL;
-    }
-    free(mark);
-    return begin;
-}

@@ -45,7 +45,5 @@ struct stem_plan_kernel stem_cuda_kernel(const struct stem_cuda *u, uint32_t i);
 void stem_cuda_print(const struct stem_cuda *u, const char *name, struct stem_out *o);
 /* One kernel with the headers it needs, a unit of its own. */
 void stem_cuda_print_one(const struct stem_cuda *u, uint32_t i, const char *name, struct stem_out *o);
-/* The text between a kernel's two marks in a unit printed by stem_cuda_print, or NULL; *len bytes. */
-const char *stem_cuda_find(const char *unit, const char *kernel, size_t *len);
 
 #endif

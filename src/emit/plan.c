@@ -140,9 +140,7 @@ static enum stem_access access_of(enum stem_mode mode)
 
 static void emit_operands(struct part *t, const struct stem_op *op, struct stem_plan_op *o)
 {
-    uint32_t n_inout = 0;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        n_inout += op->operands[i].mode == STEM_MODE_INOUT && op->operands[i].value.n != STEM_NONE;
+    uint32_t n_inout = stem_op_n_inout(op);
     uint32_t n = op->n_in + op->n_out - n_inout;
     struct stem_plan_operand *out = STEM_PLAN_ARRAY(t->e->plan, struct stem_plan_operand, n);
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {

@@ -146,43 +146,12 @@ void stem_emit_steps(struct part *t)
 
 /* ---- edges ---- */
 
-/* Marks the edges that continue a side stream: from the stream's previous op, and implied by the op's other edges.
- * Vector clocks over the edges as they are: clock[op][s] is 1 + the last op of stream s that is before or is op. */
-static void mark_continuations(struct part *t, struct stem_plan_edge *edges, uint32_t n)
-{
-    const struct stem_plan_variant *v = t->v;
-    uint32_t streams = t->e->plan->n_streams;
-    uint32_t *clock = stem_xmalloc(sizeof(uint32_t) * (v->n_ops * (size_t)streams + 1));
-    memset(clock, 0, sizeof(uint32_t) * (v->n_ops * (size_t)streams));
-    uint32_t begin = 0;
-    for (uint32_t op = 0; op < v->n_ops; op++) {
-        uint32_t *mine = &clock[op * (size_t)streams], end = begin;
-        for (; end < n && edges[end].to == op; end++) {
-            const uint32_t *from = &clock[edges[end].from * (size_t)streams];
-            for (uint32_t s = 0; s < streams; s++)
-                mine[s] = from[s] > mine[s] ? from[s] : mine[s];
-        }
-        uint32_t own = v->ops[op].stream;
-        for (uint32_t e = begin; own && e < end; e++) {
-            if (v->ops[edges[e].from].stream != own)
-                continue;
-            for (uint32_t o = begin; o < end; o++)
-                if (o != e && clock[edges[o].from * (size_t)streams + own] > edges[e].from)
-                    edges[e].continuation = true;
-        }
-        mine[own] = op + 1;
-        begin = end;
-    }
-    free(clock);
-}
-
 void stem_emit_edges(struct part *t)
 {
     struct stem_plan_edge *edges = NULL;
     uint32_t n = stem_plan_derive_edges(t->v, t->e->plan->n_streams, &edges);
     if (n == STEM_NONE)
         stem_emit_bug("the steps refer to something that does not exist");
-    mark_continuations(t, edges, n);
     struct stem_plan_edge *copy = STEM_PLAN_ARRAY(t->e->plan, struct stem_plan_edge, n);
     if (n)
         memcpy(copy, edges, sizeof *copy * n);
