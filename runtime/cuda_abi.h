@@ -56,11 +56,15 @@ enum {
     STEM_CUDA_DEVICE_MEMORY_POOLS = 115,
 
     STEM_CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION = 6,
+    STEM_CUDA_LAUNCH_PRIORITY = 8,
+
+    STEM_CUDA_INSTANTIATE_NODE_PRIORITY = 8, /* CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY */
 };
 
 union stem_cuda_launch_value {
     char pad[64];
     int programmatic; /* programmaticStreamSerializationAllowed */
+    int priority;
     uint64_t align;
 };
 

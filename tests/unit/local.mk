@@ -11,6 +11,10 @@ UNIT_TESTS += %D%/test_plan
 %C%_test_plan_SOURCES = %D%/test_plan.c %D%/unit.h
 %C%_test_plan_LDADD = libstem-rt.la -lcunit
 
+UNIT_TESTS += %D%/test_compile
+%C%_test_compile_SOURCES = %D%/test_compile.c %D%/unit.h
+%C%_test_compile_LDADD = libstem-rt.la -lcunit
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
