@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stand-in for NVRTC in the same shared object: every source compiles to an image that the stand-in driver loads.
+ * The image carries the source's text, so that a cache keyed by content behaves as it would.
+ */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct fc_program *nvrtcProgram;
+
+struct fc_program {
+    char *image;
+    size_t bytes;
+    bool compiled;
+};
+
+enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3, NVRTC_ERROR_INVALID_PROGRAM = 4 };
+
+int nvrtcVersion(int *major, int *minor);
+int nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n, const char *const *headers,
+                       const char *const *names);
+int nvrtcDestroyProgram(nvrtcProgram *p);
+int nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options);
+int nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes);
+int nvrtcGetCUBIN(nvrtcProgram p, char *image);
+int nvrtcGetProgramLogSize(nvrtcProgram p, size_t *bytes);
+int nvrtcGetProgramLog(nvrtcProgram p, char *log);
+const char *nvrtcGetErrorString(int error);
+
+FC_API int nvrtcVersion(int *major, int *minor)
+{
+    *major = 13;
+    *minor = 0;
+    return NVRTC_SUCCESS;
+}
+
+FC_API const char *nvrtcGetErrorString(int error)
+{
+    return error == NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR";
+}
+
+FC_API int nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char *name, int n,
+                              const char *const *headers, const char *const *names)
+{
+    (void)name, (void)n, (void)headers, (void)names;
+    if (!out || !source)
+        return NVRTC_ERROR_INVALID_INPUT;
+    struct fc_program *p = fc_alloc(sizeof *p);
+    p->bytes = strlen(source) + 11;
+    p->image = fc_alloc(p->bytes);
+    snprintf(p->image, p->bytes, "fakecubin\n%s", source);
+    *out = p;
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcDestroyProgram(nvrtcProgram *p)
+{
+    if (!p || !*p)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    free((*p)->image);
+    free(*p);
+    *p = NULL;
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
+{
+    (void)n, (void)options;
+    if (!p)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    p->compiled = true;
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcGetCUBINSize(nvrtcProgram p, size_t *bytes)
+{
+    if (!p || !bytes || !p->compiled)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    *bytes = p->bytes;
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcGetCUBIN(nvrtcProgram p, char *image)
+{
+    if (!p || !image || !p->compiled)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    memcpy(image, p->image, p->bytes);
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcGetProgramLogSize(nvrtcProgram p, size_t *bytes)
+{
+    if (!p || !bytes)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    *bytes = 1;
+    return NVRTC_SUCCESS;
+}
+
+FC_API int nvrtcGetProgramLog(nvrtcProgram p, char *log)
+{
+    if (!p || !log)
+        return NVRTC_ERROR_INVALID_PROGRAM;
+    *log = '\0';
+    return NVRTC_SUCCESS;
+}
