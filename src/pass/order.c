@@ -2,13 +2,14 @@
  *
  * order: in which order ops are issued. Segments follow each other; text order decides nothing but ties.
  *
- * An op's *rank* comes from the latest time at which it can start without delaying what reads it; an op that nobody
- * reads should start as soon as it can, since it only keeps its inputs alive. So what is needed far down is not
+ * An op's *rank* comes from the latest time at which it can start without delaying the op that ends the segment; an op
+ * that leads nowhere comes soon after what it reads, since it only keeps that alive. So what is needed far down is not
  * computed far ahead, and lifetimes are short.
  *
  * main-first walks main by rank. Before a main op it issues the side ops that this op needs and that are not issued yet,
  * and nothing else: side work is recorded as late as possible (its fork events are recorded right after their producers
- * all the same, see events.c). Behind them go the side ops of those streams that no main op needs. If a main op would
+ * all the same, see events.c). Behind them go the side ops of those streams that no main op needs; such ops are also issued
+ * if they could have been for PATIENCE main ops, so that what they read does not stay alive for ever. If a main op would
  * wait for a side stream and another one close by in rank would not, that one goes first.
  *
  * side-first issues side ops before main ops wherever both could be next; program follows the text as far as the
@@ -18,14 +19,20 @@
  */
 #include "pass/graph.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define LOOK_AHEAD 8
+#define PATIENCE 32
+
+struct leaf {
+    uint32_t op, since; /* main ops issued before it was available */
+};
 
 struct state {
     struct stem_program *p;
     struct stem_graph succs, preds;
-    double *latest;          /* by op: when it should start at the latest */
+    double *latest;          /* by op: when it should start */
     uint32_t *rank;          /* by op: place in the order of `latest`, a topological order */
     uint32_t *by_rank;       /* the inverse */
     uint32_t *waiting;       /* by op: predecessors that are neither issued nor available */
@@ -33,8 +40,9 @@ struct state {
     double *finish;          /* by op: in the simulation, all side ops as early as possible */
     double free_at[STEM_MAX_STREAMS];
     struct stem_heap ready;  /* main ops whose main predecessors are issued */
-    STEM_VEC(uint32_t) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
-    uint32_t leaf[STEM_MAX_STREAMS];             /* first of them that is not issued */
+    STEM_VEC(struct leaf) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
+    uint32_t leaf[STEM_MAX_STREAMS]; /* first of them that is not issued */
+    uint32_t n_main;                 /* main ops issued */
     STEM_VEC(uint32_t) pull; /* ranks */
     STEM_VEC(uint32_t) stack;
 };
@@ -54,25 +62,71 @@ static int by_latest(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Ranks from the latest start times; `order` is topological. */
-static void rank_ops(struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
+/* The op of each segment that ends last if all ops start as soon as they can. */
+static uint32_t *last_sinks(const struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
 {
-    double *earliest = STEM_NEW_ARRAY(a, double, s->p->ops.len);
-    struct keyed *key = STEM_NEW_ARRAY(a, struct keyed, n);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t op = order[i], e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++) {
-            double t = earliest[s->preds.to[e]] + s->p->ops.at[s->preds.to[e]].est_us;
-            earliest[op] = t > earliest[op] ? t : earliest[op];
+    double *end = STEM_NEW_ARRAY(a, double, s->p->ops.len);
+    uint32_t *sink = STEM_NEW_ARRAY(a, uint32_t, s->p->segments.len);
+    for (uint32_t i = 0; i < s->p->segments.len; i++)
+        sink[i] = STEM_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t op = order[i], *last = &sink[s->p->ops.at[op].segment];
+        for (uint32_t e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++)
+            end[op] = end[s->preds.to[e]] > end[op] ? end[s->preds.to[e]] : end[op];
+        end[op] += s->p->ops.at[op].est_us;
+        *last = *last == STEM_NONE || end[op] > end[*last] ? op : *last;
+    }
+    return sink;
+}
+
+/* Start times: as late as possible for what leads to the last sink (time runs up to 0 there); the rest, which leads
+ * nowhere, soon after what it reads, and what only it reads right before it. */
+static void start_times(struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
+{
+    const uint32_t *sink = last_sinks(s, a, order, n);
+    bool *spine = STEM_NEW_ARRAY(a, bool, s->p->ops.len);
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t op = order[i];
+        spine[op] = op == sink[s->p->ops.at[op].segment];
+        s->latest[op] = 0;
+        for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
+            if (spine[s->succs.to[e]]) {
+                spine[op] = true;
+                s->latest[op] = s->latest[s->succs.to[e]] < s->latest[op] ? s->latest[s->succs.to[e]] : s->latest[op];
+            }
+        s->latest[op] -= s->p->ops.at[op].est_us;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t op = order[i];
+        if (spine[op])
+            continue;
+        s->latest[op] = -HUGE_VAL;
+        for (uint32_t e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++) {
+            double end = s->latest[s->preds.to[e]] + s->p->ops.at[s->preds.to[e]].est_us;
+            s->latest[op] = end > s->latest[op] ? end : s->latest[op];
         }
+    }
     for (uint32_t i = n; i-- > 0;) {
         uint32_t op = order[i], first = s->succs.begin[op], end = s->succs.begin[op + 1];
-        s->latest[op] = first < end ? s->latest[s->succs.to[first]] - s->p->ops.at[op].est_us : earliest[op];
+        if (spine[op] || first == end)
+            continue;
+        double least = s->latest[s->succs.to[first]];
+        for (uint32_t e = first; e < end; e++)
+            least = s->latest[s->succs.to[e]] < least ? s->latest[s->succs.to[e]] : least;
+        s->latest[op] = least - s->p->ops.at[op].est_us;
+    }
+}
+
+/* Ranks from the start times; `order` is topological. */
+static void rank_ops(struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
+{
+    struct keyed *key = STEM_NEW_ARRAY(a, struct keyed, n);
+    start_times(s, a, order, n);
+    for (uint32_t i = n; i-- > 0;) {
+        uint32_t op = order[i];
         s->needed[op] = !s->p->ops.at[op].stream.n;
-        for (uint32_t e = first; e < end; e++) {
-            double t = s->latest[s->succs.to[e]] - s->p->ops.at[op].est_us;
-            s->latest[op] = t < s->latest[op] ? t : s->latest[op];
+        for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
             s->needed[op] |= s->needed[s->succs.to[e]];
-        }
         key[i] = (struct keyed){s->latest[op], s->p->ops.at[op].segment, i, op};
     }
     qsort(key, n, sizeof *key, by_latest);
@@ -116,7 +170,7 @@ static void available(struct state *s, uint32_t op)
         }
         simulate(s, v);
         if (!s->needed[v])
-            stem_vec_push(&s->leaves[stream], v);
+            stem_vec_push(&s->leaves[stream], (struct leaf){v, s->n_main});
         for (uint32_t e = s->succs.begin[v + 1]; e-- > s->succs.begin[v];)
             if (--s->waiting[s->succs.to[e]] == 0)
                 stem_vec_push(&s->stack, s->succs.to[e]);
@@ -155,13 +209,15 @@ static void pull(struct state *s, uint32_t op, bool touched[])
     }
 }
 
-/* Issues what no main op needs, on the streams that are being joined anyway. */
+/* Issues what no main op needs, on the streams that are being joined anyway, or where the first has waited long. */
 static void flush_leaves(struct state *s, const bool touched[])
 {
     bool ignored[STEM_MAX_STREAMS];
     for (uint32_t stream = 1; stream < s->p->streams.len; stream++)
-        for (; touched[stream] && s->leaf[stream] < s->leaves[stream].len; s->leaf[stream]++) {
-            uint32_t op = s->leaves[stream].at[s->leaf[stream]];
+        for (; s->leaf[stream] < s->leaves[stream].len; s->leaf[stream]++) {
+            if (!touched[stream] && s->n_main - s->leaves[stream].at[s->leaf[stream]].since < PATIENCE)
+                break;
+            uint32_t op = s->leaves[stream].at[s->leaf[stream]].op;
             if (s->issued[op])
                 continue;
             pull(s, op, ignored);
@@ -208,6 +264,7 @@ static void main_first(struct state *s, const uint32_t *ops, uint32_t n)
         flush_leaves(s, touched);
         simulate(s, op);
         issue(s, op);
+        s->n_main++;
         for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
             if (--s->waiting[s->succs.to[e]] == 0)
                 available(s, s->succs.to[e]);

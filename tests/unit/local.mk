@@ -15,6 +15,11 @@ UNIT_TESTS += %D%/test_compile
 %C%_test_compile_SOURCES = %D%/test_compile.c %D%/unit.h
 %C%_test_compile_LDADD = libstem-rt.la -lcunit
 
+UNIT_TESTS += %D%/test_pass
+%C%_test_pass_SOURCES = %D%/test_pass.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
+%C%_test_pass_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
+%C%_test_pass_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif

@@ -47,23 +47,101 @@ static void schedules(void)
 {
     static const struct row rows[] = {
         {"C01: one layer", "input h; g@M R{h} W{r}; t@M R{r} W{k}; e@M R{h,k} W{y}; s@A R{h} W{z}; add@M R{y,z} W{o}", {0},
-         ""},
+         "segment 0: record\n"
+         "0 main g\n"
+         "1 main t\n"
+         "2 main e\n"
+         "3 A s  waits start  record\n"
+         "4 main add  waits 3\n"
+         "events 2, bound 2\n"},
         {"C01: two layers",
          "input h; g@M R{h} W{r}; t@M R{r} W{k}; e@M R{h,k} W{y}; s@A R{h} W{z}; add@M R{y,z} W{o};"
          "g2@M R{o} W{r2}; t2@M R{r2} W{k2}; e2@M R{o,k2} W{y2}; s2@A R{o} W{z2}; add2@M R{y2,z2} W{o2}", {0},
-         ""},
-        {"C02: needless fork, not pinned", "input h; a R{h} W{x}; c R{x} W{y}; b R{y} W{z}", {0}, ""},
-        {"C02: needless fork, pinned", "input h; a@M R{h} W{x}; c@A R{x} W{y}; b@M R{y} W{z}", {0}, ""},
+         "segment 0: record\n"
+         "0 main g\n"
+         "1 main t\n"
+         "2 main e\n"
+         "3 A s  waits start  record\n"
+         "4 main add  waits 3  record\n"
+         "5 main g2\n"
+         "6 main t2\n"
+         "7 main e2\n"
+         "8 A s2  waits 4  record\n"
+         "9 main add2  waits 8\n"
+         "events 4, bound 4\n"},
+        {"C02: needless fork, not pinned", "input h; a R{h} W{x}; c R{x} W{y}; b R{y} W{z}", {0}, "segment 0\n"
+         "0 main a\n"
+         "1 main c\n"
+         "2 main b\n"
+         "events 0, bound 0\n"},
+        {"C02: needless fork, pinned", "input h; a@M R{h} W{x}; c@A R{x} W{y}; b@M R{y} W{z}", {0}, "segment 0\n"
+         "0 main a  record\n"
+         "1 A c  waits 0  record\n"
+         "2 main b  waits 1\n"
+         "events 2, bound 2\n"},
         {"C03: late record",
-         "input h; f@M R{h} W{x}; s@A R{x} W{y}; m1@M R{x} W{a}; m2@M R{a} W{b}; m3@M R{b} W{c}; j@M R{c,y} W{z}", {0}, ""},
+         "input h; f@M R{h} W{x}; s@A R{x} W{y}; m1@M R{x} W{a}; m2@M R{a} W{b}; m3@M R{b} W{c}; j@M R{c,y} W{z}", {0}, "segment 0\n"
+         "0 main f  record\n"
+         "2 main m1\n"
+         "3 main m2\n"
+         "4 main m3\n"
+         "1 A s  waits 0  record\n"
+         "5 main j  waits 1\n"
+         "events 2, bound 2\n"},
         {"C06: three streams", "input x; n@M R{x} W{h}; q@M R{h} W{a}; k@A R{h} W{b}; v@B R{h} W{c}; att@M R{a,b,c} W{o}",
-         {0}, ""},
+         {0}, "segment 0\n"
+         "0 main n  record\n"
+         "1 main q\n"
+         "2 A k  waits 0  record\n"
+         "3 B v  waits 0  record\n"
+         "4 main att  waits 2, 3\n"
+         "events 3, bound 3\n"},
         {"C10: leaf on a side stream",
-         "input x; state c; f@M R{x} W{k}; store@A R{k} inout{c>d}; m1@M R{k} W{a}; m2@M R{a} W{b}", {0}, ""},
-        {"C11: write-only first op", "input x; zero@A W{acc}; m1@M R{x} W{a}; accum@M R{a} inout{acc>o}", {0}, ""},
-        {"C13: order without data", "input x; a@M R{x} W{y}; b@A R{x} W{z} after{a}", {0}, ""},
+         "input x; state c; f@M R{x} W{k}; store@A R{k} inout{c>d}; m1@M R{k} W{a}; m2@M R{a} W{b}", {0}, "segment 0\n"
+         "0 main f  record\n"
+         "2 main m1\n"
+         "3 main m2\n"
+         "1 A store  waits 0  record\n"
+         "join 1\n"
+         "events 2, bound 2\n"},
+        {"C11: write-only first op", "input x; zero@A W{acc}; m1@M R{x} W{a}; accum@M R{a} inout{acc>o}", {0}, "segment 0: record\n"
+         "1 main m1\n"
+         "0 A zero  waits start  record\n"
+         "2 main accum  waits 0\n"
+         "events 2, bound 2\n"},
+        {"C13: order without data", "input x; a@M R{x} W{y}; b@A R{x} W{z} after{a}", {0}, "segment 0\n"
+         "0 main a  record\n"
+         "1 A b  waits 0  record\n"
+         "join 1\n"
+         "events 2, bound 2\n"},
     };
     check_rows(rows, sizeof rows / sizeof *rows, "events");
 }
 
-UNIT_MAIN("pass", {"schedules", schedules})
+/* C01 for any number of layers: main never waits but for its own join, and one stream's order is as in the text. */
+static void many_layers(void)
+{
+    static const uint32_t layers[] = {8, 61};
+    for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
+        struct stem_out text = {0};
+        stem_out_str(&text, "input h0\n");
+        for (uint32_t l = 0; l < layers[k]; l++)
+            stem_out_printf(&text, "s%u@A R{h%u} W{z%u}; g%u@M R{h%u} W{r%u}; t%u@M R{r%u} W{k%u}; e%u@M R{h%u,k%u} W{y%u};"
+                            "add%u@M R{y%u,z%u} W{h%u}\n", l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l + 1);
+        struct flow f = flow_new(stem_out_text(&text));
+        struct stem_options options = stem_options_default();
+        CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, NULL));
+        static const char *const issued[] = {"g", "t", "e", "s", "add"};
+        for (uint32_t i = 0; i < f.program->sched.order.len; i++) {
+            const char *name = stem_sym_str(f.strings, stem_op_at(f.program, f.program->sched.order.at[i])->name);
+            CU_ASSERT(!strncmp(name, issued[i % 5], strlen(issued[i % 5])));
+        }
+        CU_ASSERT_EQUAL(f.program->sched.n_events, 2 * layers[k]);
+        CU_ASSERT_EQUAL(f.program->sched.events_bound, 2 * layers[k]);
+        CU_ASSERT_EQUAL(f.program->sched.slab_bytes, 4 * 1024); /* h, z, and y beside r or k */
+        flow_free(&f);
+        stem_out_free(&text);
+    }
+}
+
+UNIT_MAIN("pass", {"schedules", schedules}, {"many layers", many_layers})
