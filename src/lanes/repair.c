@@ -327,7 +327,10 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
             continue;
         cut_to(&r, max_edges, out->before);
         out->proof = make_minimal(&r);
-        out->proof = spent(&r) ? STEM_LANE_SMALL : search(&r, out->bound, max_edges, out->proof);
+        if (spent(&r))
+            out->proof = STEM_LANE_SMALL;
+        else if (!options || !options->greedy)
+            out->proof = search(&r, out->bound, max_edges, out->proof);
         if (r.added.len)
             qsort(r.added.at, r.added.len, sizeof *r.added.at, by_target);
         out->edges = stem_arena_dup(a, r.added.at, r.added.len * sizeof *r.added.at);

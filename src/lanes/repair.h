@@ -39,6 +39,7 @@ enum stem_lane_proof {
 
 struct stem_lane_repair_options {
     uint32_t max_edges; /* 0: no limit */
+    bool greedy;        /* do not try all sets on small graphs: a hundred times faster there */
     uint64_t work;      /* bound of the work, in nodes + edges looked at; 0: 20 million (a few seconds at most) */
 };
 

@@ -4,7 +4,10 @@ lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/kinds.txt %D%/d
 EXTRA_DIST += $(lane_data_files)
 
 if HAVE_CUNIT
-lane_tests = %D%/test_dot %D%/test_model %D%/test_repair %D%/test_report
+lane_tests = %D%/test_dot %D%/test_model %D%/test_relane %D%/test_repair %D%/test_report
+%C%_test_relane_SOURCES = %D%/test_relane.c %D%/graphs.h tests/unit/unit.h
+%C%_test_relane_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit
+%C%_test_relane_LDADD = $(UNIT_LDADD)
 %C%_test_report_SOURCES = %D%/test_report.c %D%/graphs.h tests/unit/unit.h
 %C%_test_report_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit
 %C%_test_report_LDADD = $(UNIT_LDADD)

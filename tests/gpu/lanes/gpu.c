@@ -26,7 +26,7 @@ typedef CUpti_ActivityKernel9 kernel_record;
     X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuGraphCreate) X(cuGraphDestroy)                       \
     X(cuGraphAddKernelNode) X(cuGraphAddEmptyNode) X(cuGraphAddMemsetNode) X(cuGraphAddHostNode)                      \
     X(cuGraphAddMemcpyNode) X(cuGraphAddEventRecordNode) X(cuGraphAddChildGraphNode) X(cuGraphAddMemAllocNode)        \
-    X(cuGraphAddDependencies) X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuStreamCreate)          \
+    X(cuGraphAddDependencies) X(cuGraphGetNodes) X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuStreamCreate)          \
     X(cuStreamSynchronize) X(cuEventCreate) X(cuGraphDebugDotPrint) X(cuGetErrorName)
 #define CUPTI(X)                                                                                                     \
     X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityGetNextRecord) X(cuptiActivityFlushAll)
@@ -241,6 +241,17 @@ static void print_dot(CUgraph graph, const char *dot)
     p_cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
 }
 
+/* Relaning takes it for granted that the driver lists nodes in the order of their creation. */
+static bool in_creation_order(CUgraph graph, const CUgraphNode *node, uint32_t n)
+{
+    size_t len = n;
+    CUgraphNode *list = calloc(n + 1u, sizeof(CUgraphNode));
+    bool same = n == 0 || (p_cuGraphGetNodes(graph, list, &len) == CUDA_SUCCESS && len == n &&
+                           memcmp(list, node, n * sizeof(CUgraphNode)) == 0);
+    free(list);
+    return same;
+}
+
 /* Streams to lanes in the order in which nodes show them. */
 static void renumber(const struct stem_lane_graph *g, uint32_t *lane)
 {
@@ -273,6 +284,10 @@ const char *gpu_measure(const struct stem_lane_graph *g, const char *dot, uint32
         TRY(add_node(graph, &node[v], g->kind ? (enum stem_lane_kind)g->kind[v] : STEM_LANE_KERNEL, v));
     for (uint32_t i = 0; i < g->n_edges; i++)
         TRY(add_edge(graph, node, g->edges[i]));
+    if (!in_creation_order(graph, node, g->n)) {
+        why = "cuGraphGetNodes does not list nodes in the order of their creation";
+        goto done;
+    }
     if (dot)
         print_dot(graph, dot);
     TRY(p_cuGraphInstantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lanes/relane.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes/reach.h"
+#include "lanes/repair.h"
+
+#define DEFAULT_NODES 100000u
+#define DEFAULT_WORK 4000000u
+#define CUDA_SUCCESS_CODE 0
+#define CUDA_NOT_FOUND 500
+#define EDGE_PROGRAMMATIC 1 /* CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC */
+#define PORT_PROGRAMMATIC 1 /* CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC */
+
+struct relane {
+    const struct stem_relane_api *api;
+    struct CUgraph_st *graph;
+    struct stem_arena *a;
+    struct stem_relane_report *report;
+    struct CUgraphNode_st **node;
+    struct stem_lane_graph g;
+    bool understood; /* every kind of node and edge */
+};
+
+/* By CUgraphNodeType. */
+static const uint8_t kind_of_type[] = {
+    STEM_LANE_KERNEL, STEM_LANE_MEMCPY, STEM_LANE_MEMSET, STEM_LANE_HOST,  STEM_LANE_CHILD,  STEM_LANE_EMPTY, STEM_LANE_EVENT,
+    STEM_LANE_EVENT,  STEM_LANE_OTHER,  STEM_LANE_OTHER,  STEM_LANE_MEMORY, STEM_LANE_MEMORY, STEM_LANE_OTHER,
+    STEM_LANE_CONDITIONAL,
+};
+
+static enum stem_relane_status end(struct relane *r, enum stem_relane_status status, int error)
+{
+    r->report->status = status;
+    r->report->error = error;
+    return status;
+}
+
+/* ---- reading ---- */
+
+static int read_nodes(struct relane *r, uint32_t kinds)
+{
+    size_t n = r->report->nodes;
+    uint8_t *kind = STEM_NEW_ARRAY(r->a, uint8_t, n);
+    r->node = STEM_NEW_ARRAY(r->a, struct CUgraphNode_st *, n);
+    int error = n ? r->api->graph_nodes(r->graph, r->node, &n) : CUDA_SUCCESS_CODE;
+    for (uint32_t v = 0; v < r->report->nodes && !error; v++) {
+        int type = -1;
+        error = r->api->node_type(r->node[v], &type);
+        bool known = type >= 0 && (size_t)type < sizeof kind_of_type;
+        kind[v] = known ? kind_of_type[type] : STEM_LANE_OTHER;
+        r->report->by_kind[kind[v]]++;
+        r->understood &= kinds >> kind[v] & 1;
+    }
+    r->g = (struct stem_lane_graph){.n = r->report->nodes, .kind = kind};
+    return error;
+}
+
+struct place {
+    struct CUgraphNode_st *node;
+    uint32_t index;
+};
+
+static int by_address(const void *x, const void *y)
+{
+    uintptr_t a = (uintptr_t)((const struct place *)x)->node, b = (uintptr_t)((const struct place *)y)->node;
+    return (a > b) - (a < b);
+}
+
+static uint32_t index_of(const struct place *sorted, uint32_t n, struct CUgraphNode_st *node)
+{
+    struct place key = {node, 0};
+    const struct place *found = bsearch(&key, sorted, n, sizeof *sorted, by_address);
+    return found ? found->index : STEM_NO_NODE;
+}
+
+static int read_edges(struct relane *r)
+{
+    size_t m = 0;
+    int error = r->api->graph_edges(r->graph, NULL, NULL, NULL, &m);
+    if (error || !m)
+        return error;
+    struct CUgraphNode_st **from = STEM_NEW_ARRAY(r->a, struct CUgraphNode_st *, m);
+    struct CUgraphNode_st **to = STEM_NEW_ARRAY(r->a, struct CUgraphNode_st *, m);
+    struct stem_relane_edge_data *data = STEM_NEW_ARRAY(r->a, struct stem_relane_edge_data, m);
+    struct stem_lane_edge *edges = STEM_NEW_ARRAY(r->a, struct stem_lane_edge, m);
+    struct place *sorted = STEM_NEW_ARRAY(r->a, struct place, r->g.n);
+    error = r->api->graph_edges(r->graph, from, to, data, &m);
+    if (error)
+        return error;
+    for (uint32_t v = 0; v < r->g.n; v++)
+        sorted[v] = (struct place){r->node[v], v};
+    qsort(sorted, r->g.n, sizeof *sorted, by_address);
+    for (size_t i = 0; i < m; i++) {
+        bool plain = data[i].type == 0 && data[i].from_port == 0 && data[i].to_port == 0;
+        bool programmatic = data[i].type == EDGE_PROGRAMMATIC && data[i].from_port == PORT_PROGRAMMATIC;
+        edges[i] = (struct stem_lane_edge){index_of(sorted, r->g.n, from[i]), index_of(sorted, r->g.n, to[i]), !plain};
+        r->understood &= (plain || programmatic) && edges[i].from < r->g.n && edges[i].to < r->g.n;
+    }
+    r->g.edges = edges;
+    r->g.n_edges = r->report->edges = (uint32_t)m;
+    return CUDA_SUCCESS_CODE;
+}
+
+/* ---- adding ---- */
+
+static int add_edge(struct relane *r, struct stem_lane_edge e)
+{
+    struct stem_relane_edge_data ordinary = {0};
+    return r->api->add_dependencies(r->graph, &r->node[e.from], &r->node[e.to], &ordinary, 1);
+}
+
+static int remove_edge(struct relane *r, struct stem_lane_edge e)
+{
+    struct stem_relane_edge_data ordinary = {0};
+    return r->api->remove_dependencies(r->graph, &r->node[e.from], &r->node[e.to], &ordinary, 1);
+}
+
+/* What the repair promises, checked again before the graph of somebody else is touched. */
+static bool proved(struct stem_lane_reach *reach, const struct stem_lane_graph *g, struct stem_lane_edge e)
+{
+    return !e.programmatic && !stem_lane_has_edge(&reach->adj, e.from, e.to) &&
+           stem_lane_may_leave(g, &reach->adj, e.from) && stem_lane_may_enter(g, &reach->adj, e.to) &&
+           stem_lane_reach_before(reach, e.from, e.to);
+}
+
+static enum stem_relane_status add_all(struct relane *r, const struct stem_lane_repair *repair)
+{
+    struct stem_lane_reach reach;
+    if (!stem_lane_reach_init(&reach, &r->g, r->a))
+        return end(r, STEM_RELANE_UNKNOWN, 0);
+    for (uint32_t i = 0; i < repair->n_edges; i++)
+        if (!proved(&reach, &r->g, repair->edges[i]))
+            return end(r, STEM_RELANE_NOTHING, 0);
+    int error = 0;
+    uint32_t added = 0;
+    while (added < repair->n_edges && !(error = add_edge(r, repair->edges[added])))
+        added++;
+    if (!error) {
+        r->report->added = added;
+        return end(r, STEM_RELANE_DONE, 0);
+    }
+    while (added > 0 && !remove_edge(r, repair->edges[added - 1]))
+        added--;
+    r->report->added = added;
+    r->report->lanes_after = r->report->lanes_before;
+    return end(r, added ? STEM_RELANE_SPOILED : STEM_RELANE_FAILED, error);
+}
+
+static enum stem_relane_status run(struct relane *r, const struct stem_relane_options *o)
+{
+    size_t n = 0;
+    int error = r->api->graph_nodes(r->graph, NULL, &n);
+    if (error)
+        return end(r, STEM_RELANE_FAILED, error);
+    r->report->nodes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    if (n > (o->max_nodes ? o->max_nodes : DEFAULT_NODES) || n > STEM_LANE_MAX_NODES)
+        return end(r, STEM_RELANE_LARGE, 0);
+    r->understood = true;
+    if ((error = read_nodes(r, o->kinds ? o->kinds : STEM_RELANE_KINDS)) || (error = read_edges(r)))
+        return end(r, STEM_RELANE_FAILED, error);
+    if (!r->understood)
+        return end(r, STEM_RELANE_UNKNOWN, 0);
+
+    struct stem_lanes lanes;
+    struct stem_lane_repair repair;
+    struct stem_lane_repair_options how = {
+        .max_edges = o->max_edges, .greedy = true, .work = o->work ? o->work : DEFAULT_WORK};
+    if (!stem_lanes_predict(o->model, &r->g, r->a, &lanes) || !stem_lanes_repair(o->model, &r->g, &how, r->a, &repair))
+        return end(r, STEM_RELANE_UNKNOWN, 0);
+    r->report->trust = lanes.trust;
+    r->report->lanes_before = repair.before;
+    r->report->lanes_after = repair.after;
+    r->report->lanes_bound = repair.bound;
+    if (!repair.n_edges)
+        return end(r, STEM_RELANE_NOTHING, 0);
+    if (o->dry) {
+        r->report->added = repair.n_edges;
+        return end(r, STEM_RELANE_DONE, 0);
+    }
+    return add_all(r, &repair);
+}
+
+enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
+                                    const struct stem_relane_options *options, struct stem_relane_report *report)
+{
+    static const struct stem_relane_options defaults;
+    struct relane r = {.api = api, .graph = graph, .a = stem_arena_new(), .report = report};
+    *report = (struct stem_relane_report){0};
+    enum stem_relane_status status = run(&r, options ? options : &defaults);
+    stem_arena_free(r.a);
+    return status;
+}
+
+enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
+                                          struct stem_relane_report *report)
+{
+    struct stem_relane_api api;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    const struct {
+        const char *name;
+        void *place;
+    } entries[] = {
+        {"cuGraphGetNodes", &api.graph_nodes},
+        {"cuGraphGetEdges_v2", &api.graph_edges},
+        {"cuGraphNodeGetType", &api.node_type},
+        {"cuGraphAddDependencies_v2", &api.add_dependencies},
+        {"cuGraphRemoveDependencies_v2", &api.remove_dependencies},
+    };
+    bool complete = driver != NULL;
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0] && complete; i++) {
+        void *entry = dlsym(driver, entries[i].name);
+        memcpy(entries[i].place, &entry, sizeof entry);
+        complete = entry != NULL;
+    }
+    if (complete) {
+        stem_relane(&api, graph, options, report);
+    } else {
+        *report = (struct stem_relane_report){.status = STEM_RELANE_FAILED, .error = CUDA_NOT_FOUND};
+    }
+    if (driver)
+        dlclose(driver);
+    return report->status;
+}
