@@ -4,9 +4,19 @@ libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.
 libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
+libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
+libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
+libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c
+libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
+
 # Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.
 STEM_CUH = \
-	%D%/common/common.cuh
+	%D%/common/common.cuh \
+	%D%/linear/stream.cuh \
+	%D%/linear/linear.cuh \
+	%D%/experts/groups.cuh \
+	%D%/experts/experts.cuh \
+	%D%/route/route.cuh
 
 EXTRA_DIST += $(STEM_CUH) scripts/embed.sh
 nodist_libstem_core_la_SOURCES += %D%/headers.c

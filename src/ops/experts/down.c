@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * experts_down: y[t] = sum over j of scale[t, j] * w2[ids[t, j]] h[t, j], in f32, rounded once. A block owns 32 rows of
+ * hidden for every token, so the sum over experts needs no other block: no atomics, and the same bits every time.
+ */
+#include "ops/experts/experts.h"
+#include "ops/linear/linear.h"
+
+static bool infer(struct stem_infer *c)
+{
+    const struct stem_type *h = &c->in[0], *ids = &c->in[1], *w2 = &c->in[3];
+    c->out[0] = (struct stem_type){.dtype = h->dtype, .rank = 2};
+    c->out[0].dim[0] = ids->dim[0];
+    c->out[0].dim[1] = w2->dim[1];
+    return true;
+}
+
+static void cost(const struct stem_concrete *c, struct stem_cost *cost)
+{
+    struct stem_experts_sizes s = stem_experts_down_sizes(c);
+    uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
+    uint64_t weights = stem_experts_distinct(&s) * (uint64_t)(s.inter * s.hidden) * size;
+    *cost = (struct stem_cost){.bytes_read = weights + (uint64_t)(s.tokens * s.k) * ((uint64_t)s.inter * size + 8),
+                               .bytes_written = (uint64_t)(s.tokens * s.hidden) * size,
+                               .flops = 2 * (uint64_t)(s.tokens * s.k * s.inter) * (uint64_t)s.hidden,
+                               .blocks = (uint32_t)((s.hidden + 31) / 32 * s.tiles)};
+}
+
+static void lower_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
+                        struct stem_lowered *l)
+{
+    const char *type = stem_stream_type(c->operand[0].dtype);
+    l->kernel = stem_arena_printf(a, "stem_experts_down_plain_%s", stem_dtype_name(c->operand[0].dtype));
+    l->code = stem_arena_printf(a,
+                                "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
+                                "const float *scale, const %s *w2, %s *y, int tokens, int k, int experts, int hidden, "
+                                "int inter)\n{\n    stem_experts_down_plain<%s>(h, ids, scale, w2, y, tokens, k, experts, "
+                                "hidden, inter);\n}\n",
+                                l->kernel, type, type, type, type);
+    l->smem = 0;
+    l->grid[0] = (uint32_t)((s->hidden + 3) / 4);
+    l->grid[1] = (uint32_t)(s->tokens < 32768 ? s->tokens : 32768);
+    l->block[0] = 128;
+}
+
+static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
+                  struct stem_lowered *l)
+{
+    struct stem_experts_sizes s = stem_experts_down_sizes(c);
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "groups", "experts"},
+                               .grid = {1, 1, 1}, .block = {1, 1, 1}, .waits = true};
+    stem_experts_scalars(&s, l);
+    uint32_t nt = s.tile <= 8 ? 1 : 2, stages = 4, kparts = s.inter > 64 ? 2 : 1, groups = 4 / kparts, warps = 4;
+    uint32_t sums = (uint32_t)(s.tile * (warps * 20 + s.k) * 4), ring = stem_stream_ring_bytes(nt, stages, warps);
+    while (stages > 2 && ring + sums > stem_stream_sm_smem(t) / 2 - (8 << 10))
+        ring = stem_stream_ring_bytes(nt, --stages, warps);
+    if (!stem_stream_fits(&c->operand[0], &c->operand[3], s.inter) || (uint64_t)s.experts * 4 > ring ||
+        ring + sums + (8 << 10) > stem_stream_block_smem(t)) {
+        lower_plain(c, &s, a, l);
+        return;
+    }
+    const char *type = stem_stream_type(c->operand[0].dtype);
+    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_n%u_s%u_k%u_g%u", stem_dtype_name(c->operand[0].dtype), nt,
+                                  stages, kparts, groups);
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
+        "const %s *w2, %s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
+        "    stem_experts_down<%s, %u, %u, %u, %u>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);\n}\n",
+        32 * warps, l->kernel, type, type, type, type, nt, stages, kparts, groups);
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
+    l->grid[0] = (uint32_t)((s.hidden + 16 * groups - 1) / (16 * groups));
+    l->grid[1] = (uint32_t)s.tiles;
+    l->block[0] = 32 * warps;
+    l->smem = ring + sums;
+}
+
+const struct stem_op_def stem_op_experts_down = {
+    .name = "experts_down",
+    .blurb = "down projection of each token's experts and their weighted sum; part of experts",
+    .params = {{"h", STEM_MODE_IN, false, false},
+               {"ids", STEM_MODE_IN, false, false},
+               {"scale", STEM_MODE_IN, false, false},
+               {"w2", STEM_MODE_IN, false, false}},
+    .n_params = 4,
+    .results = {"y"},
+    .internal = true,
+    .infer = infer,
+    .cost = cost,
+    .lower = lower,
+    .reference = stem_experts_down_reference,
+};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The routed experts of a mixture, in two launches: `up` makes h = act(gate) * up for each pair of a token and one of
+ * its experts, `down` multiplies by w2 and adds up each token's experts. Both stream an expert's weights once for
+ * all tokens that chose it (stream.cuh, groups.cuh); experts that nobody chose cost nothing.
+ *
+ * Order of sums, so the same inputs give the same bits: `up` adds the warps' parts of k in order; in `down` a warp
+ * adds a token's experts in ascending order of expert, in f32, and the warps' parts of k are added in order at the end.
+ */
+#ifndef STEM_EXPERTS_CUH
+#define STEM_EXPERTS_CUH
+
+enum stem_act { STEM_ACT_SILU, STEM_ACT_GELU, STEM_ACT_RELU };
+
+template <stem_act ACT> __device__ __forceinline__ float stem_act_apply(float v)
+{
+    if (ACT == STEM_ACT_SILU)
+        return v / (1.0f + __expf(-v));
+    if (ACT == STEM_ACT_GELU)
+        return 0.5f * v * (1.0f + erff(v * 0.70710678f));
+    return fmaxf(v, 0.0f);
+}
+
+/* ---- up: item = group * tiles + tile; a tile is 8 rows of gate and the same 8 of up ---- */
+
+template <class E, int NT> struct stem_up_source {
+    const E *x, *w13; /* x of the tile's first token */
+    const stem_groups *groups;
+    int hidden, inter, k, row_tiles;
+    __device__ __forceinline__ void rows(int item, stem_rows<E, NT> &r) const
+    {
+        int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
+        int group = item / row_tiles, i0 = (item - group * row_tiles) * 8;
+        const E *w = w13 + (long long)groups->expert[group] * 2 * inter * hidden + column;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            r.weight[i] = w + (long long)(min(i0 + row + 4 * (i & 1), inter - 1) + (i >> 1) * inter) * hidden;
+        int begin = groups->begin[group], count = groups->count[group];
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++)
+            r.token[i] = row + 4 * i < count
+                             ? x + (long long)(groups->pair[begin + row + 4 * i] / k) * hidden + column
+                             : nullptr;
+    }
+    __device__ __forceinline__ int tiles(int item) const { return (groups->count[item / row_tiles] + 7) / 8; }
+};
+
+template <class E, int NT, int WARPS, stem_act ACT> struct stem_up_sink {
+    E *h; /* of the tile's first token */
+    float *partial;
+    const stem_groups *groups;
+    int inter, row_tiles;
+    __device__ __forceinline__ void operator()(int item, const float (&acc)[NT][4]) const
+    {
+        int group = item / row_tiles, i0 = (item - group * row_tiles) * 8;
+        __syncthreads();
+        stem_tile_store<NT>(partial + (threadIdx.x >> 5) * 8 * NT * STEM_TILE_LD, acc);
+        __syncthreads();
+        int count = groups->count[group], begin = groups->begin[group];
+        for (int o = threadIdx.x; o < 8 * count; o += 32 * WARPS) {
+            int row = o & 7, token = o >> 3;
+            float gate = stem_tile_sum<NT>(partial, WARPS, token, row);
+            float up = stem_tile_sum<NT>(partial, WARPS, token, row + 8);
+            if (i0 + row < inter)
+                h[(long long)groups->pair[begin + token] * inter + i0 + row] =
+                    stem_round<E>::from(stem_act_apply<ACT>(gate) * up);
+        }
+    }
+};
+
+/* Block: 32 * WARPS threads, k shared out over its warps. Grid: x = any number of blocks, y = tiles of tile_tokens
+ * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). */
+template <class E, int NT, int STAGES, int WARPS, stem_act ACT>
+__device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, const E *w13, E *h, int tokens, int k,
+                                                int experts, int hidden, int inter, int tile_tokens)
+{
+    extern __shared__ __align__(128) char stem_smem[];
+    __shared__ stem_groups groups;
+    constexpr int ring = STAGES * stem_stage_bytes<E, NT>;
+    int warp = threadIdx.x >> 5, t0 = blockIdx.y * tile_tokens, row_tiles = (inter + 7) / 8;
+    stem_wait();
+    stem_groups_make(&groups, (int *)stem_smem, ids + (long long)t0 * k, nullptr, nullptr,
+                     min(tile_tokens, tokens - t0) * k, k, experts, 8 * NT);
+    stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, k, row_tiles};
+    stem_up_sink<E, NT, WARPS, ACT> sink = {h + (long long)t0 * k * inter, (float *)(stem_smem + WARPS * ring), &groups,
+                                            inter, row_tiles};
+    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
+                               groups.n * row_tiles, warp, WARPS, hidden, source, sink);
+}
+
+/* ---- down: item = group; the warp keeps its 16 rows of hidden ---- */
+
+template <class E, int NT> struct stem_down_source {
+    const E *h, *w2; /* h of the tile's first token */
+    const stem_groups *groups;
+    int hidden, inter, row0;
+    __device__ __forceinline__ void rows(int group, stem_rows<E, NT> &r) const
+    {
+        int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
+        const E *w = w2 + (long long)groups->expert[group] * hidden * inter + column;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            r.weight[i] = w + (long long)min(row0 + row + 4 * i, hidden - 1) * inter;
+        int begin = groups->begin[group], count = groups->count[group];
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++)
+            r.token[i] = row + 4 * i < count
+                             ? h + (long long)groups->pair[begin + row + 4 * i] * inter + column
+                             : nullptr;
+    }
+    __device__ __forceinline__ int tiles(int group) const { return (groups->count[group] + 7) / 8; }
+};
+
+/* sum[token][row] += scale * product, in the warp's own shared memory. No two columns of a group are one token's. */
+template <int NT> struct stem_down_sink {
+    float *sum;
+    const float *scale; /* of each pair of the tile, repeated experts merged */
+    const stem_groups *groups;
+    int k;
+    __device__ __forceinline__ void operator()(int group, const float (&acc)[NT][4]) const
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        int begin = groups->begin[group], count = groups->count[group];
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int c = 0; c < 2; c++) {
+                int column = 8 * j + 2 * t + c;
+                if (column < count) {
+                    int pair = groups->pair[begin + column];
+                    float *at = sum + (pair / k) * STEM_TILE_LD + g, s = scale[pair];
+                    at[0] += s * acc[j][c];
+                    at[8] += s * acc[j][c + 2];
+                }
+            }
+        __syncwarp();
+    }
+};
+
+/* Block: 32 * KPARTS * GROUPS threads; warp = row group * KPARTS + part of k. Grid: x = tiles of 16 * GROUPS rows of
+ * hidden, y = tiles of tile_tokens tokens. */
+template <class E, int NT, int STAGES, int KPARTS, int GROUPS>
+__device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
+                                                  int tokens, int k, int experts, int hidden, int inter,
+                                                  int tile_tokens)
+{
+    extern __shared__ __align__(128) char stem_smem[];
+    __shared__ stem_groups groups;
+    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<E, NT>;
+    int tid = threadIdx.x, warp = tid >> 5, t0 = blockIdx.y * tile_tokens, n = min(tile_tokens, tokens - t0);
+    int row0 = (blockIdx.x * GROUPS + warp / KPARTS) * 16;
+    float *sums = (float *)(stem_smem + warps * ring), *merged = sums + warps * tile_tokens * STEM_TILE_LD;
+    ids += (long long)t0 * k;
+    scale += (long long)t0 * k;
+    for (int i = tid; i < warps * tile_tokens * STEM_TILE_LD; i += 32 * warps)
+        sums[i] = 0;
+    stem_wait();
+    stem_groups_make(&groups, (int *)stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
+
+    stem_down_source<E, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
+    stem_down_sink<NT> sink = {sums + warp * tile_tokens * STEM_TILE_LD, merged, &groups, k};
+    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, 0, 1, groups.n, warp % KPARTS, KPARTS,
+                               inter, source, sink);
+    __syncthreads();
+    for (int o = tid; o < n * 16 * GROUPS; o += 32 * warps) {
+        int row = o & 15, group = (o >> 4) % GROUPS, token = (o >> 4) / GROUPS;
+        const float *at = sums + (group * KPARTS * tile_tokens + token) * STEM_TILE_LD + row;
+        float v = 0;
+        for (int p = 0; p < KPARTS; p++)
+            v += at[p * tile_tokens * STEM_TILE_LD];
+        int column = (blockIdx.x * GROUPS + group) * 16 + row;
+        if (column < hidden)
+            y[(long long)(t0 + token) * hidden + column] = stem_round<E>::from(v);
+    }
+}
+
+/* ---- any shape, alignment and dtype: a warp for each element of h, of y ---- */
+
+/* Grid: x = inter / 4, y = pairs; 4 warps. */
+template <class E, stem_act ACT>
+__device__ __forceinline__ void stem_experts_up_plain(const E *x, const int *ids, const E *w13, E *h, int tokens, int k,
+                                                      int experts, int hidden, int inter)
+{
+    int lane = threadIdx.x & 31, i = blockIdx.x * 4 + (threadIdx.x >> 5);
+    stem_wait();
+    for (int pair = blockIdx.y; pair < tokens * k && i < inter; pair += gridDim.y) {
+        int id = ids[pair];
+        if (id < 0 || id >= experts)
+            continue;
+        const E *row = x + (long long)(pair / k) * hidden, *w = w13 + ((long long)id * 2 * inter + i) * hidden;
+        float gate = 0, up = 0;
+        for (int c = lane; c < hidden; c += 32) {
+            gate += stem_float(row[c]) * stem_float(w[c]);
+            up += stem_float(row[c]) * stem_float(w[(long long)inter * hidden + c]);
+        }
+        gate = stem_warp_sum(gate);
+        up = stem_warp_sum(up);
+        if (lane == 0)
+            h[(long long)pair * inter + i] = stem_round<E>::from(stem_act_apply<ACT>(gate) * up);
+    }
+}
+
+/* Grid: x = hidden / 4, y = tokens; 4 warps. */
+template <class E>
+__device__ __forceinline__ void stem_experts_down_plain(const E *h, const int *ids, const float *scale, const E *w2,
+                                                        E *y, int tokens, int k, int experts, int hidden, int inter)
+{
+    int lane = threadIdx.x & 31, row = blockIdx.x * 4 + (threadIdx.x >> 5);
+    stem_wait();
+    for (int token = blockIdx.y; token < tokens && row < hidden; token += gridDim.y) {
+        float sum = 0;
+        for (int j = 0; j < k; j++) {
+            long long pair = (long long)token * k + j;
+            int id = ids[pair];
+            if (id < 0 || id >= experts)
+                continue;
+            const E *w = w2 + ((long long)id * hidden + row) * inter, *a = h + pair * inter;
+            float part = 0;
+            for (int c = lane; c < inter; c += 32)
+                part += stem_float(a[c]) * stem_float(w[c]);
+            sum += scale[pair] * stem_warp_sum(part);
+        }
+        if (lane == 0)
+            y[(long long)token * hidden + row] = stem_round<E>::from(sum);
+    }
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STEM_OPS_EXPERTS_H
+#define STEM_OPS_EXPERTS_H
+
+#include "ops/op.h"
+
+extern const struct stem_op_def stem_op_experts, stem_op_experts_up, stem_op_experts_down;
+void stem_experts_up_reference(const struct stem_concrete *c, void *const *data);
+void stem_experts_down_reference(const struct stem_concrete *c, void *const *data);
+
+/* NULL-terminated: silu, gelu (exact, by erf), relu. */
+extern const char *const stem_experts_acts[];
+
+/* Sizes of one call, from the operands of experts_up or experts_down. */
+struct stem_experts_sizes {
+    int64_t tokens, k, experts, hidden, inter;
+    int64_t tile, tiles; /* tokens that one grouping covers (STEM_GROUP_PAIRS in groups.cuh), and how many of these */
+};
+struct stem_experts_sizes stem_experts_up_sizes(const struct stem_concrete *c);
+struct stem_experts_sizes stem_experts_down_sizes(const struct stem_concrete *c);
+/* Expected number of distinct experts of `tokens` tokens whose choices are spread evenly. */
+uint64_t stem_experts_distinct(const struct stem_experts_sizes *s);
+/* Scalars tokens, k, experts, hidden, inter. */
+void stem_experts_scalars(const struct stem_experts_sizes *s, struct stem_lowered *l);
+
+#endif

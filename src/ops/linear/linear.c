@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear: y[.., N] = x[.., K] times the transpose of w[N, K]; the layout of a weight in every model file.
+ * One launch whatever the shape. Few rows of w and a long k are spread over the multiprocessors by a thread-block
+ * cluster whose blocks share out k and add up through distributed shared memory, so there is no second launch, no
+ * workspace and no atomic; before sm_90 the blocks of a cluster are one block.
+ */
+#include "ops/linear/linear.h"
+
+static bool infer(struct stem_infer *c)
+{
+    const struct stem_type *x = &c->in[0], *w = &c->in[1];
+    const char *out = stem_op_attr(&stem_op_linear, c->attrs, "out")->text;
+    enum stem_dtype type = out ? stem_dtype_from_name(out) : x->dtype;
+    if (!stem_stream_is_float(x->dtype)) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "linear takes bf16, f16 or f32, not %s",
+                   stem_dtype_name(x->dtype));
+        return false;
+    }
+    if (w->dtype != x->dtype) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[1], "linear needs x and w of one element type, not %s and %s",
+                   stem_dtype_name(x->dtype), stem_dtype_name(w->dtype));
+        return false;
+    }
+    if (!stem_stream_is_float(type)) {
+        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "linear: out is bf16, f16 or f32, not %s", out);
+        return false;
+    }
+    if (x->rank < 1) {
+        stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[0], "linear needs at least one dimension of x");
+        return false;
+    }
+    if (w->rank != 2) {
+        stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[1], "linear needs a weight of 2 dimensions [N, K], not %u",
+                   w->rank);
+        return false;
+    }
+    if (!stem_dim_same(x->dim[x->rank - 1], w->dim[1])) {
+        stem_error(c->diags, STEM_E_OP_SHAPE, c->operand_span[1],
+                   "the last sizes of x and w differ: linear multiplies x[.., K] by w[N, K]");
+        return false;
+    }
+    c->out[0] = *x;
+    c->out[0].dtype = type;
+    c->out[0].dim[x->rank - 1] = w->dim[0];
+    return true;
+}
+
+/* Sizes of the product: m rows of x, n rows of w. */
+struct product {
+    int64_t m, n, k;
+};
+
+static struct product product_of(const struct stem_concrete *c)
+{
+    const struct stem_tensor *x = &c->operand[0], *w = &c->operand[1];
+    struct product p = {1, w->dim[0], w->dim[1]};
+    for (uint32_t i = 0; i + 1 < x->rank; i++)
+        p.m *= x->dim[i];
+    return p;
+}
+
+static void cost(const struct stem_concrete *c, struct stem_cost *cost)
+{
+    struct product p = product_of(c);
+    uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
+    uint64_t blocks = (uint64_t)((p.n + 15) / 16) * (uint64_t)((p.m + 63) / 64) * (uint64_t)(p.k >= 2048 ? 8 : 1);
+    *cost = (struct stem_cost){.bytes_read = (uint64_t)((p.m + p.n) * p.k) * size,
+                               .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[2].dtype) / 8,
+                               .flops = 2 * (uint64_t)(p.m * p.n) * (uint64_t)p.k,
+                               .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
+}
+
+/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster. */
+struct shape {
+    uint32_t nt, stages, kparts, groups, cluster, smem;
+};
+
+static uint32_t power_of_two_up_to(int64_t n, uint32_t most)
+{
+    uint32_t p = 1;
+    while (p * 2 <= most && p * 2 <= n)
+        p *= 2;
+    return p;
+}
+
+static uint32_t smem_of(const struct shape *s)
+{
+    uint32_t warps = s->kparts * s->groups;
+    return stem_stream_ring_bytes(s->nt, s->stages, warps) + stem_stream_tile_bytes(s->nt, warps) +
+           (s->cluster > 1 ? s->groups * s->nt * 8 * 16 * 4 : 0);
+}
+
+static struct shape shape_of(struct product p, const struct stem_target *t)
+{
+    int64_t chunks = (p.k + 63) / 64, tiles = (p.n + 15) / 16;
+    struct shape s = {.nt = p.m <= 8 ? 1 : p.m <= 16 ? 2 : p.m <= 32 ? 4 : 8, .cluster = 1};
+    uint32_t warps = 8;
+    for (;;) {
+        s.kparts = power_of_two_up_to(chunks, warps);
+        s.groups = warps / s.kparts;
+        if (t->sm >= 90) { /* as long as every block of the grid is resident at once */
+            int64_t blocks = (tiles + s.groups - 1) / s.groups;
+            s.cluster = power_of_two_up_to(t->n_sms * 3 / 2 / (blocks ? blocks : 1), 8);
+            s.cluster = power_of_two_up_to(chunks / s.kparts, s.cluster);
+        }
+        int64_t share = (chunks + s.kparts * s.cluster - 1) / (s.kparts * s.cluster);
+        s.stages = s.nt == 1 ? 4 : s.nt == 2 ? 3 : 2;
+        if (share * ((tiles + s.groups - 1) / s.groups) <= 2 * (int64_t)t->n_sms && share < s.stages)
+            s.stages = share < 2 ? 2 : (uint32_t)share;
+        s.smem = smem_of(&s);
+        if (s.smem <= stem_stream_block_smem(t))
+            return s;
+        if (warps > 4)
+            warps /= 2;
+        else
+            s.nt /= 2;
+    }
+}
+
+static void lower_plain(struct product p, const char *x, const char *y, const char *name, struct stem_arena *a,
+                        struct stem_lowered *l)
+{
+    l->kernel = stem_arena_printf(a, "stem_linear_plain_%s", name);
+    l->code = stem_arena_printf(a,
+                                "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, %s *y, "
+                                "int m, int n, int k)\n{\n    stem_linear_plain<%s, %s>(x, w, y, m, n, k);\n}\n",
+                                l->kernel, x, x, y, x, y);
+    l->grid[0] = (uint32_t)((p.n + 3) / 4);
+    l->grid[1] = (uint32_t)((p.m + 7) / 8);
+    l->block[0] = 128;
+}
+
+static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
+                  struct stem_lowered *l)
+{
+    struct product p = product_of(c);
+    enum stem_dtype in = c->operand[0].dtype, out = c->operand[2].dtype;
+    const char *x = stem_stream_type(in), *y = stem_stream_type(out);
+    const char *types = stem_arena_printf(a, "%s_%s", stem_dtype_name(in), stem_dtype_name(out));
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "linear"}, .grid = {1, 1, 1},
+                               .block = {1, 1, 1}, .n_scalars = 3, .waits = true};
+    l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.m}};
+    l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.n}};
+    l->scalars[2] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.k}};
+    if (!stem_stream_fits(&c->operand[0], &c->operand[1], p.k)) {
+        lower_plain(p, x, y, types, a, l);
+        return;
+    }
+    struct shape s = shape_of(p, t);
+    uint32_t threads = 32 * s.kparts * s.groups;
+    int64_t items = (p.n + 16 * s.groups - 1) / (16 * s.groups), most = 4 * (int64_t)t->n_sms;
+    l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u", types, s.nt, s.stages, s.kparts, s.groups,
+                                  s.cluster);
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, %s *y, int m, int n, int k)\n"
+        "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u>(x, w, y, m, n, k);\n}\n",
+        threads, s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "", l->kernel, x, x, y,
+        x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster);
+    l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
+    l->grid[1] = (uint32_t)((p.m + 8 * s.nt - 1) / (8 * s.nt));
+    l->block[0] = threads;
+    l->smem = s.smem;
+}
+
+const struct stem_op_def stem_op_linear = {
+    .name = "linear",
+    .blurb = "y[.., N] = x[.., K] times w[N, K] transposed; f32 sums, one rounding",
+    .params = {{"x", STEM_MODE_IN, false, false}, {"w", STEM_MODE_IN, false, false}},
+    .n_params = 2,
+    .attrs = {{"out", STEM_ATTR_TYPE_DTYPE, false, 0, NULL, NULL}},
+    .n_attrs = 1,
+    .results = {"y"},
+    .infer = infer,
+    .cost = cost,
+    .lower = lower,
+    .reference = stem_linear_reference,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y[m, n] = sum over k of x[m, k] * w[n, k]. Decode: few rows of x, so the weights are read once, by 16 rows of w and
+ * all of x at a time (stream.cuh). k is shared out over KPARTS warps of a block and over the CLUSTER blocks of a
+ * thread-block cluster; the partial sums meet in shared memory and are added in a fixed order, so the bits do not
+ * depend on timing.
+ */
+#ifndef STEM_LINEAR_CUH
+#define STEM_LINEAR_CUH
+
+__device__ __forceinline__ void stem_cluster_sync(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+/* A float in the shared memory of block `rank` of the cluster, at the place of `p` in this block's. */
+__device__ __forceinline__ float stem_cluster_load(const float *p, int rank)
+{
+    float v = 0;
+#if __CUDA_ARCH__ >= 900
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(stem_shared_address(p)), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
+#endif
+    return v;
+}
+
+template <class E, int NT> struct stem_linear_source {
+    const E *x, *w;
+    int m0, m_end, n, k, group, groups;
+    __device__ __forceinline__ void rows(int item, stem_rows<E, NT> &r) const
+    {
+        int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
+        int n0 = (item * groups + group) * 16;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            r.weight[i] = w + (long long)min(n0 + row + 4 * i, n - 1) * k + column;
+#pragma unroll
+        for (int i = 0; i < 2 * NT; i++)
+            r.token[i] = m0 + row + 4 * i < m_end ? x + (long long)(m0 + row + 4 * i) * k + column : nullptr;
+    }
+    __device__ __forceinline__ int tiles(int) const { return (m_end - m0 + 7) / 8; }
+};
+
+/* Adds the partial sums of an item and stores 16 * GROUPS columns of y. */
+template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_linear_sink {
+    O *y;
+    float *partial, *sums; /* [GROUPS][KPARTS] tiles; [GROUPS][8 * NT][16] */
+    int m0, m_end, n, rank;
+
+    __device__ __forceinline__ void put(int item, int o, float v) const
+    {
+        int row = o & 15, token = (o >> 4) % (8 * NT), group = (o >> 4) / (8 * NT);
+        int column = (item * GROUPS + group) * 16 + row;
+        if (m0 + token < m_end && column < n)
+            y[(long long)(m0 + token) * n + column] = stem_round<O>::from(v);
+    }
+    __device__ __forceinline__ void operator()(int item, const float (&acc)[NT][4]) const
+    {
+        constexpr int tile = 8 * NT * STEM_TILE_LD, outputs = GROUPS * 8 * NT * 16;
+        int tid = threadIdx.x, threads = 32 * KPARTS * GROUPS;
+        __syncthreads();
+        stem_tile_store<NT>(partial + (tid >> 5) * tile, acc);
+        __syncthreads();
+        for (int o = tid; o < outputs; o += threads) {
+            int group = (o >> 4) / (8 * NT);
+            float v = stem_tile_sum<NT>(partial + group * KPARTS * tile, KPARTS, (o >> 4) % (8 * NT), o & 15);
+            if (CLUSTER == 1)
+                put(item, o, v);
+            else
+                sums[o] = v;
+        }
+        if (CLUSTER > 1) {
+            stem_cluster_sync();
+            for (int o = rank * threads + tid; o < outputs; o += CLUSTER * threads) {
+                float v = 0;
+#pragma unroll
+                for (int r = 0; r < CLUSTER; r++)
+                    v += stem_cluster_load(sums + o, r);
+                put(item, o, v);
+            }
+            stem_cluster_sync();
+        }
+    }
+};
+
+/* Grid: x = blocks (CLUSTER consecutive ones share an item of 16 * GROUPS rows of w), y = tiles of 8 * NT rows of x.
+ * Block: 32 * KPARTS * GROUPS threads; warp = group * KPARTS + part. */
+template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER>
+__device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
+{
+    extern __shared__ __align__(128) char stem_smem[];
+    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<E, NT>;
+    int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
+    int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT);
+    float *partial = (float *)(stem_smem + warps * ring);
+    float *sums = partial + warps * 8 * NT * STEM_TILE_LD;
+    stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
+    stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
+    stem_wait();
+    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER, gridDim.x / CLUSTER,
+                               (n + 16 * GROUPS - 1) / (16 * GROUPS), rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER,
+                               k, source, sink);
+}
+
+/* Any shape and alignment: a warp for each column n and 8 rows of x. Grid: x over columns by 4, y over rows by 8. */
+template <class E, class O>
+__device__ __forceinline__ void stem_linear_plain(const E *x, const E *w, O *y, int m, int n, int k)
+{
+    int lane = threadIdx.x & 31, column = blockIdx.x * 4 + (threadIdx.x >> 5), m0 = blockIdx.y * 8;
+    if (column >= n)
+        return;
+    stem_wait();
+    float sum[8] = {};
+    for (int i = lane; i < k; i += 32) {
+        float b = stem_float(w[(long long)column * k + i]);
+#pragma unroll
+        for (int r = 0; r < 8; r++)
+            if (m0 + r < m)
+                sum[r] += stem_float(x[(long long)(m0 + r) * k + i]) * b;
+    }
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+#pragma unroll
+        for (int d = 16; d > 0; d >>= 1)
+            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], d);
+        if (lane == 0 && m0 + r < m)
+            y[(long long)(m0 + r) * n + column] = stem_round<O>::from(sum[r]);
+    }
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streaming weights through the tensor cores: the inner loop of linear and of experts. A warp owns a ring of stages in
+ * shared memory. One stage holds 64 values of k (128 bytes) of 16 weight rows and of up to 8 * NT token rows; cp.async
+ * fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 rows) into the next, so that
+ * memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier.
+ *
+ * The product is mma.m16n8k16 with the weights as A and the tokens as B. The order of k inside 32 values is permuted
+ * the same way for both, so that a thread's fragments of two products are 16 contiguous bytes. Rows lie 128 bytes
+ * apart; odd rows have their halves exchanged, which makes every 16-byte access free of bank conflicts.
+ *
+ * Preconditions: 16-bit floats, row starts 16-byte aligned, K a multiple of 8. Columns of tokens that are not there
+ * compute on whatever the stage held: each column of the product depends on its own token only, each row on its own weights.
+ */
+#ifndef STEM_STREAM_CUH
+#define STEM_STREAM_CUH
+
+#define STEM_CHUNK 64    /* values of k in one stage */
+#define STEM_TILE_LD 20  /* stride of a token in a tile of 16 rows of f32 in shared memory: no bank conflicts */
+
+__device__ __forceinline__ unsigned stem_shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+/* 16 bytes from global to shared memory; zeros if !valid. */
+__device__ __forceinline__ void stem_copy16(unsigned to, const void *from, bool valid)
+{
+    int bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void stem_copy_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int PENDING> __device__ __forceinline__ void stem_copy_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+__device__ __forceinline__ uint4 stem_shared16(unsigned from)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void stem_mma(const __nv_bfloat16 *, float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
+                                         unsigned a3, unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ __forceinline__ void stem_mma(const __half *, float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
+                                         unsigned a3, unsigned b0, unsigned b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/* Where this lane's rows of an item start: rows lane / 8 + 4 * i, at column 8 * (lane % 8). A weight row past the end
+ * may be any other row (its sums are not used); a token that is not there is NULL and not loaded. */
+template <class E, int NT> struct stem_rows {
+    const E *weight[4];
+    const E *token[2 * NT];
+};
+
+template <class E, int NT> constexpr int stem_stage_bytes = (16 + 8 * NT) * 2 * STEM_CHUNK;
+
+/* One stage: all that the warp loads for values k .. k + 63. */
+template <class E, int NT>
+__device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<E, NT> &rows, int k, int K)
+{
+    int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
+    unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
+    bool inside = k + column * 8 < K;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        stem_copy16(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
+#pragma unroll
+    for (int i = 0; i < 2 * NT; i++)
+        if (rows.token[i] != nullptr)
+            stem_copy16(to + 2048 + i * 512, rows.token[i] + (inside ? k : 0), inside);
+}
+
+/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. */
+template <class E, int NT>
+__device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[NT][4], int tiles)
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        unsigned at = stage + g * 128 + (((half * 4 + t) ^ ((g & 1) << 2)) << 4);
+        uint4 low = stem_shared16(at), high = stem_shared16(at + 1024);
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            if (NT > 1 && j >= tiles)
+                break;
+            uint4 b = stem_shared16(at + 2048 + j * 1024);
+            stem_mma((const E *)nullptr, acc[j], low.x, high.x, low.y, high.y, b.x, b.y);
+            stem_mma((const E *)nullptr, acc[j], low.z, high.z, low.w, high.w, b.z, b.w);
+        }
+    }
+}
+
+/* Multiplies items first, first + step, ... < n_items, each over this warp's share of k: chunks part, part + parts, ...
+ * `source.rows(item, rows)` says where an item's rows are, `source.tiles(item)` how many groups of 8 tokens it has;
+ * `sink(item, acc)` takes the sums (C fragments: acc[j][0..1] row lane / 4, tokens 8j + 2 * (lane % 4) + 0..1,
+ * acc[j][2..3] row + 8). A warp without a share loads zeros. */
+template <class E, int NT, int STAGES, class Source, class Sink>
+__device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts, int K,
+                                            const Source &source, const Sink &sink)
+{
+    constexpr int bytes = stem_stage_bytes<E, NT>;
+    int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
+    int fill_item = first, fill_chunk = 0, fill_slot = 0, item = first, chunk = 0, slot = 0;
+    float acc[NT][4] = {};
+    stem_rows<E, NT> rows;
+#pragma unroll 1
+    for (int filled = 1; item < n_items; filled++) {
+        if (fill_item < n_items) {
+            if (fill_chunk == 0)
+                source.rows(fill_item, rows);
+            stem_stage_load<E, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K);
+            fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
+            if (++fill_chunk == mine) {
+                fill_chunk = 0;
+                fill_item += step;
+            }
+        }
+        stem_copy_commit();
+        if (filled < STAGES)
+            continue;
+        stem_copy_wait<STAGES - 1>();
+        __syncwarp();
+        stem_stage_multiply<E, NT>(ring + slot * bytes, acc, source.tiles(item));
+        __syncwarp();
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
+        if (++chunk == mine) {
+            sink(item, acc);
+#pragma unroll
+            for (int j = 0; j < NT; j++)
+                acc[j][0] = acc[j][1] = acc[j][2] = acc[j][3] = 0;
+            chunk = 0;
+            item += step;
+        }
+    }
+}
+
+/* Writes a warp's sums to shared memory: tile[token * STEM_TILE_LD + row]. */
+template <int NT> __device__ __forceinline__ void stem_tile_store(float *tile, const float (&acc)[NT][4])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+            tile[(8 * j + 2 * t + (c & 1)) * STEM_TILE_LD + g + 8 * (c >> 1)] = acc[j][c];
+}
+
+/* Sum over the `parts` tiles of one group of warps, in order. */
+template <int NT> __device__ __forceinline__ float stem_tile_sum(const float *tiles, int parts, int token, int row)
+{
+    float sum = 0;
+    for (int p = 0; p < parts; p++)
+        sum += tiles[p * 8 * NT * STEM_TILE_LD + token * STEM_TILE_LD + row];
+    return sum;
+}
+
+#endif

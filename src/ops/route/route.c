@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * route: which k experts a token goes to, and with what weight.
+ *   score  = softmax over the experts, sigmoid of each, or the logit itself;
+ *   choice = score + bias (the bias steers the choice only, as in DeepSeek-V3), greatest first, equal ones by index;
+ *   groups: the experts in `groups` equal ranges, of which the top_groups best by group_score (their best choice, or the
+ *           sum of the best two) may be chosen from;
+ *   weight = score, divided by the sum of the k chosen + 1e-20 if renormalize, times scale.
+ * NaN in a choice ranks below every number, so ids are always valid; NaN scores give NaN weights.
+ */
+#include <string.h>
+
+#include "ops/linear/linear.h"
+#include "ops/route/route.h"
+
+static int64_t int_attr(const struct stem_attr *attrs, const char *name)
+{
+    return stem_op_attr(&stem_op_route, attrs, name)->i;
+}
+
+static bool bad_attr(struct stem_infer *c, const char *text)
+{
+    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: %s", text);
+    return false;
+}
+
+static bool check_attrs(struct stem_infer *c)
+{
+    int64_t k = int_attr(c->attrs, "k"), groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups"), e;
+    if (k < 1 || k > STEM_ROUTE_MAX_K)
+        return bad_attr(c, "k is at least 1 and at most 32");
+    if (groups < 1 || groups > 32)
+        return bad_attr(c, "groups is at least 1 and at most 32");
+    if (top < 0 || top > groups)
+        return bad_attr(c, "top_groups is at least 1 and at most groups");
+    if (!stem_dim_value(c->dims, c->in[0].dim[1], &e))
+        return bad_attr(c, "the number of experts must be a constant");
+    if (e > STEM_ROUTE_MAX_EXPERTS)
+        return bad_attr(c, "at most 1024 experts");
+    if (e % groups)
+        return bad_attr(c, "groups must divide the number of experts");
+    if (k > e / groups * (top ? top : groups))
+        return bad_attr(c, "k is larger than the number of experts that may be chosen");
+    return true;
+}
+
+static bool infer(struct stem_infer *c)
+{
+    const struct stem_type *logits = &c->in[0];
+    if (!stem_stream_is_float(logits->dtype)) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "route takes bf16, f16 or f32 logits, not %s",
+                   stem_dtype_name(logits->dtype));
+        return false;
+    }
+    if (logits->rank != 2) {
+        stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[0], "route takes logits[T, E], of 2 dimensions, not %u",
+                   logits->rank);
+        return false;
+    }
+    if (c->n_in > 1 && c->in[1].dtype != STEM_N_DTYPES) {
+        if (c->in[1].dtype != STEM_F32) {
+            stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[1], "route: bias is f32 here, not %s",
+                       stem_dtype_name(c->in[1].dtype));
+            return false;
+        }
+        if (c->in[1].rank != 1 || !stem_dim_same(c->in[1].dim[0], logits->dim[1])) {
+            stem_error(c->diags, STEM_E_OP_SHAPE, c->operand_span[1], "route: bias[E] needs the E of logits[T, E]");
+            return false;
+        }
+    }
+    if (!check_attrs(c))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        c->out[i] = (struct stem_type){.dtype = i ? STEM_F32 : STEM_I32, .rank = 2};
+        c->out[i].dim[0] = logits->dim[0];
+        c->out[i].dim[1] = stem_dim_const(c->dims, int_attr(c->attrs, "k"));
+    }
+    return true;
+}
+
+static bool has_bias(const struct stem_concrete *c)
+{
+    return c->n_in > 1 && c->operand[1].rank != STEM_NONE;
+}
+
+static void cost(const struct stem_concrete *c, struct stem_cost *cost)
+{
+    const struct stem_tensor *logits = &c->operand[0];
+    uint64_t tokens = (uint64_t)logits->dim[0], experts = (uint64_t)logits->dim[1];
+    *cost = (struct stem_cost){
+        .bytes_read = tokens * experts * stem_dtype_bits(logits->dtype) / 8 + (has_bias(c) ? experts * 4 : 0),
+        .bytes_written = tokens * (uint64_t)int_attr(c->attrs, "k") * 8,
+        .flops = tokens * experts * 8,
+        .blocks = (uint32_t)tokens};
+}
+
+static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
+                  struct stem_lowered *l)
+{
+    (void)t;
+    const struct stem_tensor *logits = &c->operand[0];
+    const char *score = stem_op_attr(c->def, c->attrs, "score")->text, *type = stem_stream_type(logits->dtype);
+    int64_t groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups");
+    bool limit = top && top < groups, top2 = !strcmp(stem_op_attr(c->def, c->attrs, "group_score")->text, "top2");
+    const char *upper = !strcmp(score, "softmax") ? "SOFTMAX" : !strcmp(score, "sigmoid") ? "SIGMOID" : "NONE";
+    uint32_t slots = (uint32_t)((logits->dim[1] + 31) / 32);
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "route"},
+                               .grid = {(uint32_t)logits->dim[0], 1, 1}, .block = {32, 1, 1}, .waits = true};
+    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * 32, score,
+                                  c->n_in < 2 ? "" : has_bias(c) ? "_bias" : "_nobias",
+                                  !limit ? "" : top2 ? "_top2" : "_max");
+    const char *bias = c->n_in > 1 ? "const float *bias, " : "";
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(32) %s(const %s *logits, %sint *ids, float *weights, int tokens, "
+        "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n"
+        "    stem_route<%s, %u, 1, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, tokens, experts, k, groups, "
+        "top_groups, renormalize, scale);\n}\n",
+        l->kernel, type, bias, type, slots, upper, has_bias(c) ? "true" : "false", limit ? "true" : "false",
+        top2 ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
+    const int64_t v[] = {logits->dim[0], logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
+                         int_attr(c->attrs, "renormalize")};
+    for (l->n_scalars = 0; l->n_scalars < 6; l->n_scalars++)
+        l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = v[l->n_scalars]}};
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_F32, {.f = stem_op_attr(c->def, c->attrs, "scale")->f}};
+}
+
+static const char *const scores[] = {"softmax", "sigmoid", "none", NULL};
+static const char *const group_scores[] = {"top2", "max", NULL};
+
+const struct stem_op_def stem_op_route = {
+    .name = "route",
+    .blurb = "the k experts of each token and their weights, from the gate's logits",
+    .params = {{"logits", STEM_MODE_IN, false, false}, {"bias", STEM_MODE_IN, true, false}},
+    .n_params = 2,
+    .attrs = {{"k", STEM_ATTR_TYPE_INT, true, 0, NULL, NULL},
+              {"score", STEM_ATTR_TYPE_WORD, false, 0, "softmax", scores},
+              {"groups", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},
+              {"top_groups", STEM_ATTR_TYPE_INT, false, 0, NULL, NULL}, /* 0: all */
+              {"group_score", STEM_ATTR_TYPE_WORD, false, 0, "top2", group_scores},
+              {"renormalize", STEM_ATTR_TYPE_BOOL, false, 1, NULL, NULL},
+              {"scale", STEM_ATTR_TYPE_FLOAT, false, 1, NULL, NULL}},
+    .n_attrs = 7,
+    .results = {"ids", "weights"},
+    .infer = infer,
+    .cost = cost,
+    .lower = lower,
+    .reference = stem_route_reference,
+};
