@@ -104,6 +104,10 @@ static void wait_for(struct stem_check *c, uint32_t stream, uint32_t event)
                          c->plan->streams[stream], c->segment, event, e->segment);
         return;
     }
+    if (!e->joined)
+        stem_check_fault(c, STEM_E_VERIFY_WAIT, STEM_NONE, STEM_NONE,
+                         "stream %s waits for event %u, whose stream had not been forked in segment %u when it was "
+                         "recorded", c->plan->streams[stream], event, c->segment);
     uint32_t *mine = clock_of(c, stream);
     for (uint32_t s = 0; s < c->plan->n_streams; s++)
         mine[s] = e->clock[s] > mine[s] ? e->clock[s] : mine[s];
