@@ -36,10 +36,12 @@ enum stem_status stem_rt_alloc(struct stem_rt *rt, size_t bytes, uint64_t *at, s
 
 void stem_rt_free(struct stem_rt *rt, uint64_t at)
 {
-    if (!at || stem_enter(rt, NULL))
+    if (!at)
         return;
+    bool entered = stem_enter_to_free(rt);
     stem_drop_memory(rt, at);
-    stem_leave(rt);
+    if (entered)
+        stem_leave(rt);
 }
 
 enum stem_status stem_rt_upload(struct stem_rt *rt, uint64_t to, const void *from, size_t bytes,
@@ -91,10 +93,12 @@ enum stem_status stem_rt_stream_new(struct stem_rt *rt, struct CUstream_st **str
 
 void stem_rt_stream_free(struct stem_rt *rt, struct CUstream_st *stream)
 {
-    if (!stream || stem_enter(rt, NULL))
+    if (!stream)
         return;
+    bool entered = stem_enter_to_free(rt);
     stem_drop_stream(rt, stream);
-    stem_leave(rt);
+    if (entered)
+        stem_leave(rt);
 }
 
 enum stem_status stem_rt_synchronize(struct stem_rt *rt, struct CUstream_st *stream, struct stem_rt_error *err)
@@ -139,11 +143,11 @@ void stem_timer_free(struct stem_timer *t)
 {
     if (!t)
         return;
-    if ((t->start || t->stop) && stem_enter(t->rt, NULL) == STEM_OK) {
-        stem_drop_event(t->rt, t->start);
-        stem_drop_event(t->rt, t->stop);
+    bool entered = stem_enter_to_free(t->rt);
+    stem_drop_event(t->rt, t->start);
+    stem_drop_event(t->rt, t->stop);
+    if (entered)
         stem_leave(t->rt);
-    }
     free(t);
 }
 

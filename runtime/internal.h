@@ -55,6 +55,8 @@ struct stem_rt {
 /* Makes the device's context current; every success is paired with stem_leave. */
 enum stem_status stem_enter(struct stem_rt *rt, struct stem_rt_error *err);
 void stem_leave(struct stem_rt *rt);
+/* The same for functions that destroy and cannot fail: true if stem_leave is due. They go on either way. */
+bool stem_enter_to_free(struct stem_rt *rt);
 
 /* Driver objects, counted in rt->live. Destroying NULL or 0 does nothing. */
 enum stem_status stem_new_stream(struct stem_rt *rt, int32_t priority, struct CUstream_st **s, struct stem_rt_error *err);

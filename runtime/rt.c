@@ -14,6 +14,12 @@ enum stem_status stem_enter(struct stem_rt *rt, struct stem_rt_error *err)
     return code ? stem_fail_cuda(err, &rt->d, code, "cuCtxPushCurrent") : STEM_OK;
 }
 
+/* What is to be destroyed is destroyed without the context too, if the driver lets it be. */
+bool stem_enter_to_free(struct stem_rt *rt)
+{
+    return rt->d.ctx_push(rt->ctx) == 0;
+}
+
 void stem_leave(struct stem_rt *rt)
 {
     struct CUctx_st *was;
@@ -86,11 +92,11 @@ void stem_rt_close(struct stem_rt *rt)
     if (!rt)
         return;
     if (rt->ctx) {
-        if (stem_enter(rt, NULL) == STEM_OK) {
-            stem_builtin_unload(rt);
-            stem_drop_stream(rt, rt->stream);
+        bool entered = stem_enter_to_free(rt);
+        stem_builtin_unload(rt);
+        stem_drop_stream(rt, rt->stream);
+        if (entered)
             stem_leave(rt);
-        }
         rt->d.primary_ctx_release(rt->device);
     }
     stem_compiler_close(rt->compiler);
