@@ -308,7 +308,7 @@ CUresult fc_leave(CUresult result);
     if (fc_error)                                    \
     return fc_leave(fc_error)
 #define FC_ENTER(...) FC_ENTER_AS(FC_NEED_CONTEXT, __VA_ARGS__)
-/* A call that releases something does so even when it is made to fail. */
+/* A call that releases something, or waits, does so even when it is made to fail. */
 #define FC_ENTER_RELEASE(...) \
     fc_lock();                \
     CUresult fc_error = fc_begin(FC_NEED_CONTEXT, __VA_ARGS__)

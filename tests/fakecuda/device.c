@@ -288,10 +288,9 @@ FC_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 FC_API CUresult cuCtxSynchronize(void)
 {
-    FC_ENTER("cuCtxSynchronize", "%s", "");
+    FC_ENTER_RELEASE("cuCtxSynchronize", "%s", "");
     CUresult err = fc_gate_context();
-    if (err)
-        return fc_leave(err);
-    fc_sync_all();
-    return fc_leave(fc.sticky);
+    if (!err)
+        fc_sync_all();
+    FC_LEAVE_RELEASE(err ? err : fc.sticky);
 }

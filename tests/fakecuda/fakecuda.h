@@ -46,7 +46,8 @@ const char *fakecuda_live(void);
 
 /* The n-th driver call from now (1 is the next) fails with `error`, once; n = 0 disarms. Only calls that can fail
  * count. A failing call has no effect, except that calls which release something (destroy, free, unload, release,
- * pop, end of a capture) do release it, as the driver does when it reports an earlier error from such a call. */
+ * pop, end of a capture) do release it, and calls that wait do wait, as the driver does when such a call reports an
+ * earlier error. */
 void fakecuda_fail_call(uint64_t n, int error);
 /* True if the armed failure has happened. */
 bool fakecuda_failed(void);

@@ -26,6 +26,23 @@ FAKECUDA_TESTS += %D%/test_graphs
 %C%_test_graphs_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 %C%_test_graphs_LDADD = $(FAKECUDA_LDADD)
 
+FAKECUDA_TESTS += %D%/test_abi
+%C%_test_abi_SOURCES = %D%/test_abi.c %D%/abi_facts.h
+%C%_test_abi_CPPFLAGS = $(FAKECUDA_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/.libs/libfakecuda.so"'
+%C%_test_abi_LDADD = $(FAKECUDA_LDADD)
+EXTRA_DIST += %D%/abi_ours.c %D%/abi_cuda.c
+if HAVE_CUDA_HEADERS
+%C%_test_abi_SOURCES += %D%/abi_ours.c %D%/abi_cuda.c
+%C%_test_abi_CPPFLAGS += -DHAVE_CUDA_H -isystem $(CUDA_HOME_DIR)/include
+endif
+# The runtime under the stand-in.
+FAKECUDA_RT_CPPFLAGS = $(FAKECUDA_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/.libs/libfakecuda.so"'
+FAKECUDA_RT_LDADD = libfakecuda.la libstem-rt.la -lcunit -lpthread
+
+FAKECUDA_TESTS += %D%/test_rt
+%C%_test_rt_SOURCES = %D%/test_rt.c %D%/plan_builtin.c %D%/plan_runner.h
+%C%_test_rt_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS)
+%C%_test_rt_LDADD = $(FAKECUDA_RT_LDADD)
 
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)

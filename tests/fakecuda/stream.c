@@ -167,12 +167,12 @@ FC_API CUresult cuStreamDestroy_v2(CUstream stream)
 
 FC_API CUresult cuStreamSynchronize(CUstream stream)
 {
-    FC_ENTER("cuStreamSynchronize", "%s", fc_str(stream, FC_STREAM));
+    FC_ENTER_RELEASE("cuStreamSynchronize", "%s", fc_str(stream, FC_STREAM));
     struct fc_stream *s = fc_stream_get(stream);
     if (!s)
-        return fc_leave(CUDA_ERROR_INVALID_HANDLE);
+        FC_LEAVE_RELEASE(CUDA_ERROR_INVALID_HANDLE);
     CUresult err = fc_gate_sync(s);
-    return fc_leave(err ? err : fc_sync_stream(s));
+    FC_LEAVE_RELEASE(err ? err : fc_sync_stream(s));
 }
 
 FC_API CUresult cuStreamQuery(CUstream stream)
@@ -358,13 +358,12 @@ FC_API CUresult cuEventQuery(CUevent event)
 
 FC_API CUresult cuEventSynchronize(CUevent event)
 {
-    FC_ENTER("cuEventSynchronize", "%s", fc_str(event, FC_EVENT));
+    FC_ENTER_RELEASE("cuEventSynchronize", "%s", fc_str(event, FC_EVENT));
     struct fc_event *e = fc_event_get(event);
     CUresult err = e ? fc_gate_event(e) : CUDA_ERROR_INVALID_HANDLE;
-    if (err)
-        return fc_leave(err);
-    fc_sync_ops(&e->ops, 0);
-    return fc_leave(fc.sticky);
+    if (!err)
+        fc_sync_ops(&e->ops, 0);
+    FC_LEAVE_RELEASE(err ? err : fc.sticky);
 }
 
 static CUresult elapsed(float *ms, const struct fc_event *a, const struct fc_event *b)

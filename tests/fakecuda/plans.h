@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans made by hand for the runtime's tests: arrays of 64 ints, and kernels whose results depend on every operand and
+ * on the order of what they do.
+ */
+#ifndef FAKECUDA_PLANS_H
+#define FAKECUDA_PLANS_H
+
+#include "runtime/mainstem_rt.h"
+
+enum { PLAN_INTS = 64, PLAN_MAX = 128 };
+
+struct maker {
+    struct stem_plan *plan;
+    struct stem_plan_buffer *buffers;
+    struct stem_plan_op *ops;
+    struct stem_step *steps;
+    struct stem_plan_segment *segments;
+    uint32_t n_buffers, n_ops, n_steps, n_segments, n_events;
+};
+
+/* Streams main and side; kernels mix1, mix2, bump; extern function "copy". */
+struct maker maker_new(void);
+uint32_t maker_buffer(struct maker *m, const char *name, enum stem_buffer_kind kind);
+/* out = f(a, salt), out = f(a, b, salt), x = f(x, salt). They return the op. */
+uint32_t maker_mix1(struct maker *m, const char *name, uint32_t stream, uint32_t out, uint32_t a);
+uint32_t maker_mix2(struct maker *m, const char *name, uint32_t stream, uint32_t out, uint32_t a, uint32_t b);
+uint32_t maker_bump(struct maker *m, const char *name, uint32_t stream, uint32_t x);
+uint32_t maker_zero(struct maker *m, const char *name, uint32_t stream, uint32_t x);
+uint32_t maker_copy(struct maker *m, const char *name, uint32_t stream, uint32_t out, uint32_t a); /* extern */
+uint32_t maker_record(struct maker *m, uint32_t stream);
+void maker_wait(struct maker *m, uint32_t stream, uint32_t event);
+void maker_alloc(struct maker *m, uint32_t stream, uint32_t buffer);
+void maker_free(struct maker *m, uint32_t stream, uint32_t buffer);
+void maker_segment(struct maker *m, bool eager);
+/* Closes the last segment, derives the edges. */
+struct stem_plan *maker_done(struct maker *m);
+
+/* Two layers with fork and join, an op on state, a memset on the side stream, an extern op; `piecewise`: three segments,
+ * the one in the middle eager. External buffers: 0 in, 1 w, 2 st, 3 out. */
+struct stem_plan *plan_two_layers(bool piecewise);
+
+/* Kernels and runner of these plans. */
+void plans_install(const struct stem_plan *p);
+/* What running the variant's ops in issue order does to external buffers: ext[i] has PLAN_INTS ints. */
+void plans_expect(const struct stem_plan *p, int32_t *const *ext);
+extern const struct stem_extern plans_externs[];
+
+#endif
