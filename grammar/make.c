@@ -165,9 +165,9 @@ struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_x *
     return s;
 }
 
-struct stem_target *stem_make_target(struct stem_parse *p, struct stem_ident id)
+struct stem_ast_target *stem_make_target(struct stem_parse *p, struct stem_ident id)
 {
-    struct stem_target *t = STEM_NEW(p->arena, struct stem_target);
+    struct stem_ast_target *t = STEM_NEW(p->arena, struct stem_ast_target);
     t->id = id;
     return t;
 }
@@ -212,7 +212,7 @@ struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind
     return s;
 }
 
-struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_x *x,
+struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_ast_target *targets, struct stem_x *x,
                                  struct stem_mods mods, struct stem_span at)
 {
     if (!targets && x->kind != STEM_X_CALL && x->kind != STEM_X_ERROR)
@@ -261,7 +261,7 @@ struct stem_mods stem_merge_mods(struct stem_parse *p, struct stem_mods a, struc
         a.resource = b.resource;
     if (b.priority)
         a.priority = b.priority;
-    struct stem_target *last = a.after;
+    struct stem_ast_target *last = a.after;
     while (last && last->next)
         last = last->next;
     if (last)

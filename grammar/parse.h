@@ -33,7 +33,7 @@ struct stem_parse {
 STEM_LIST(stem_x);
 STEM_LIST(stem_arg);
 STEM_LIST(stem_sub);
-STEM_LIST(stem_target);
+STEM_LIST(stem_ast_target);
 STEM_LIST(stem_ast_param);
 STEM_LIST(stem_stmt);
 STEM_LIST(stem_item);
@@ -74,7 +74,7 @@ struct stem_arg *stem_make_arg(struct stem_parse *p, enum stem_ast_mode mode, st
                                struct stem_x *value, struct stem_span at);
 struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_x *low, struct stem_x *high,
                                struct stem_span at);
-struct stem_target *stem_make_target(struct stem_parse *p, struct stem_ident id);
+struct stem_ast_target *stem_make_target(struct stem_parse *p, struct stem_ident id);
 struct stem_ast_param *stem_make_param(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident id,
                                        struct stem_ast_type type, struct stem_x *value, struct stem_span at);
 struct stem_stmt *stem_make_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
@@ -82,7 +82,7 @@ struct stem_stmt *stem_make_stmt(struct stem_parse *p, enum stem_stmt_kind kind,
 struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
                                        struct stem_stmt *body, struct stem_stmt *other, struct stem_span at);
 /* A binding, or with targets NULL a call for its effect (anything else is reported). */
-struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_target *targets, struct stem_x *x,
+struct stem_stmt *stem_make_bind(struct stem_parse *p, struct stem_ast_target *targets, struct stem_x *x,
                                  struct stem_mods mods, struct stem_span at);
 struct stem_item *stem_make_item(struct stem_parse *p, enum stem_item_kind kind, struct stem_ident id,
                                  struct stem_span at);

@@ -30,13 +30,13 @@
     struct stem_item *item;
     struct stem_arg *arg;
     struct stem_sub *sub;
-    struct stem_target *target;
+    struct stem_ast_target *target;
     struct stem_mods mods;
     struct stem_clauses clauses;
     struct stem_x_list exprs;
     struct stem_arg_list args;
     struct stem_sub_list subs;
-    struct stem_target_list targets;
+    struct stem_ast_target_list targets;
     struct stem_ast_param_list params;
     struct stem_stmt_list stmts;
     struct stem_item_list items;
@@ -308,13 +308,13 @@ instance_as: %empty                     { $$ = (struct stem_ident){0}; }
     | AS name                           { $$ = $name; }
     ;
 
-targets: name                           { struct stem_target *t = stem_make_target(p, $name);
-                                          $$ = (struct stem_target_list){t, t}; }
+targets: name                           { struct stem_ast_target *t = stem_make_target(p, $name);
+                                          $$ = (struct stem_ast_target_list){t, t}; }
     | targets ',' name                  { $$ = $1; STEM_APPEND(&$$, stem_make_target(p, $name)); }
     ;
 
-names: name                             { struct stem_target *t = stem_make_target(p, $name);
-                                          $$ = (struct stem_target_list){t, t}; }
+names: name                             { struct stem_ast_target *t = stem_make_target(p, $name);
+                                          $$ = (struct stem_ast_target_list){t, t}; }
     | names ',' name                    { $$ = $1; STEM_APPEND(&$$, stem_make_target(p, $name)); }
     ;
 

@@ -122,8 +122,8 @@ struct stem_ast_param {
     struct stem_span span;
 };
 
-struct stem_target {
-    struct stem_target *next;
+struct stem_ast_target {
+    struct stem_ast_target *next;
     struct stem_ident id; /* "_": dropped */
 };
 
@@ -131,7 +131,7 @@ struct stem_target {
 struct stem_mods {
     struct stem_ident on;       /* stream */
     struct stem_ident resource;
-    struct stem_target *after;
+    struct stem_ast_target *after;
     struct stem_x *priority;
     struct stem_span span; /* empty if there are none */
 };
@@ -154,7 +154,7 @@ struct stem_stmt {
     uint32_t depth;
     struct stem_span span;
     struct stem_span head; /* the keyword, or the binding's targets */
-    struct stem_target *targets;
+    struct stem_ast_target *targets;
     struct stem_x *expr; /* RETURN: a list */
     struct stem_mods mods;
     struct stem_ast_param *decl;

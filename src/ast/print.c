@@ -185,7 +185,7 @@ static void params(struct printer *p, const struct stem_ast_param *q)
     }
 }
 
-static void targets(struct printer *p, const struct stem_target *t)
+static void targets(struct printer *p, const struct stem_ast_target *t)
 {
     for (; t; t = t->next) {
         name(p, t->id);

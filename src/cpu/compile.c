@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "cpu/device.h"

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checking the body of a layer: statements and scopes. A body is checked once, with symbolic dims.
+ */
+#include "sema/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void statements(struct stem_checker *c, const struct stem_stmt *s, bool top);
+
+static bool is_blank(const struct stem_checker *c, struct stem_sym s)
+{
+    return !strcmp(stem_name(c->m, s), "_");
+}
+
+/* ---- scopes ---- */
+
+static void warn_unused(struct stem_checker *c, const struct stem_checked_name *n)
+{
+    if (n->used || n->v.bad || n->conflict)
+        return;
+    stem_warning(c->m->diags, STEM_E_UNUSED, n->span, "'%s' is never read", stem_name(c->m, n->name));
+}
+
+/* Forgets the names from `base` on, remembering where they were for later misuse. */
+static void leave(struct stem_checker *c, uint32_t base, const char *where)
+{
+    while (c->names.len > base) {
+        struct stem_checked_name n = stem_vec_pop(&c->names);
+        warn_unused(c, &n);
+        if (where)
+            stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, where});
+    }
+}
+
+/* A value's name may not be one of a const, dim or index: sizes and tensors never hide each other. */
+static bool free_name(struct stem_checker *c, struct stem_ident id)
+{
+    struct stem_global g = stem_global_find(c->m, id.name);
+    const char *what = g.kind == STEM_G_CONST ? "const" : g.kind == STEM_G_DIM ? "dim" : NULL;
+    for (uint32_t i = 0; i < c->indices.v.len; i++)
+        if (stem_sym_eq(c->indices.v.at[i].name, id.name))
+            what = "repeat index";
+    if (!what)
+        return true;
+    stem_error(c->m->diags, STEM_E_REDEFINED, id.span, "'%s' is a %s; a value needs another name",
+               stem_name(c->m, id.name), what);
+    if (g.kind == STEM_G_CONST)
+        stem_diag_label(c->m->diags, c->m->consts.at[g.index].item->id.span, "defined here");
+    if (g.kind == STEM_G_DIM)
+        stem_diag_label(c->m->diags, c->m->dim_infos.at[g.index].span, "defined here");
+    return false;
+}
+
+/* ---- modifiers ---- */
+
+static void after(struct stem_checker *c, const struct stem_ast_target *t)
+{
+    for (; t; t = t->next) {
+        struct stem_x x = {.kind = STEM_X_NAME, .span = t->id.span, .id = t->id};
+        struct stem_sval v = stem_check_expr(c, &x);
+        if (!v.bad && !v.computed)
+            stem_error(c->m->diags, STEM_E_BAD_AFTER, t->id.span, "no op computes '%s': there is nothing to wait for",
+                       stem_name(c->m, t->id.name));
+    }
+}
+
+static void modifiers(struct stem_checker *c, const struct stem_mods *m)
+{
+    int64_t value = 0;
+    after(c, m->after);
+    if (!m->priority)
+        return;
+    struct stem_dim d = stem_eval_int(&c->eval, m->priority);
+    if (!d.n)
+        return;
+    if (!stem_dim_value(c->eval.dims, d, &value) || value < -100 || value > 100) {
+        stem_error(c->m->diags, STEM_E_NOT_A_CONST, m->priority->span, "a priority is a constant in -100..100");
+        return;
+    }
+    for (uint32_t i = 0; m->on.name.n && i < c->m->streams.len; i++) {
+        struct stem_stream_decl *s = &c->m->streams.at[i];
+        if (stem_sym_eq(s->name, m->on.name) && value > s->priority)
+            s->priority = (int32_t)value;
+    }
+}
+
+/* ---- bindings ---- */
+
+/* f(inout x); is short for x = f(inout x); */
+static void rebind(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r)
+{
+    if (r->n != r->n_inout) {
+        stem_error(c->m->diags, STEM_E_RESULT_COUNT, s->expr->span, "%u result%s dropped here", r->n - r->n_inout,
+                   r->n - r->n_inout == 1 ? " is" : "s are");
+        stem_diag_help(c->m->diags, "bind the results to names, or to _");
+        return;
+    }
+    for (uint32_t i = 0; i < r->n_inout; i++) {
+        const struct stem_x *base = stem_base_name(r->inout[i]);
+        if (!base) {
+            stem_error(c->m->diags, STEM_E_MODE, r->inout[i]->span,
+                       "in a call without results an in place operand is a name, so that it can be bound again");
+            continue;
+        }
+        struct stem_checked_name *n = stem_checker_find(c, base->id.name);
+        struct stem_sval v = n ? n->v : (struct stem_sval){.bad = true};
+        v.computed = true;
+        stem_checker_bind(c, base->id.name, v, base->span);
+        stem_vec_last(&c->names).used = true;
+    }
+}
+
+static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r)
+{
+    uint32_t n = 0;
+    for (const struct stem_ast_target *t = s->targets; t; t = t->next)
+        n++;
+    if (!r->bad && n != r->n) {
+        struct stem_span at = s->targets->id.span;
+        for (const struct stem_ast_target *t = s->targets; t; t = t->next)
+            at = stem_span_join(at, t->id.span);
+        stem_error(c->m->diags, STEM_E_RESULT_COUNT, at, "%u name%s for %u result%s", n, n == 1 ? "" : "s", r->n,
+                   r->n == 1 ? "" : "s");
+    }
+    uint32_t i = 0;
+    for (const struct stem_ast_target *t = s->targets; t; t = t->next, i++) {
+        if (is_blank(c, t->id.name) || !free_name(c, t->id))
+            continue;
+        for (const struct stem_ast_target *u = s->targets; u != t; u = u->next)
+            if (stem_sym_eq(u->id.name, t->id.name))
+                stem_error(c->m->diags, STEM_E_REDEFINED, t->id.span, "'%s' is bound twice in one statement",
+                           stem_name(c->m, t->id.name));
+        struct stem_sval v = {.bad = true};
+        if (!r->bad && n == r->n)
+            v = r->v[i];
+        stem_checker_bind(c, t->id.name, v, t->id.span);
+        /* an in place write is itself the use of what it yields */
+        stem_vec_last(&c->names).used = i < r->n_inout;
+    }
+}
+
+static void bind(struct stem_checker *c, const struct stem_stmt *s)
+{
+    struct stem_results r;
+    modifiers(c, &s->mods);
+    if (s->expr->kind == STEM_X_CALL && !stem_is_pointwise(&c->eval, s->expr) && !stem_is_const(&c->eval, s->expr)) {
+        stem_check_call(c, s->expr, &r);
+    } else {
+        r.n = 1;
+        r.n_inout = 0;
+        r.v[0] = stem_check_expr(c, s->expr);
+        r.bad = r.v[0].bad;
+    }
+    if (s->targets)
+        bind_targets(c, s, &r);
+    else if (!r.bad)
+        rebind(c, s, &r);
+}
+
+/* ---- weights and states ---- */
+
+static void declare(struct stem_checker *c, const struct stem_stmt *s)
+{
+    struct stem_eval e = c->eval;
+    const char *word = s->kind == STEM_S_WEIGHT ? "weight" : "state";
+    e.dim_value = NULL;
+    for (const struct stem_ast_param *p = s->decl; p; p = p->next) {
+        struct stem_sval v = {.root = {s->kind == STEM_S_WEIGHT ? STEM_ROOT_WEIGHT : STEM_ROOT_STATE, 0}};
+        if (c->repeats || c->dim_branch)
+            stem_error(c->m->diags, STEM_E_MISPLACED_WEIGHT, p->id.span, "a %s cannot be declared inside of %s", word,
+                       c->repeats ? "a `repeat`" : "a `when` that a dim decides");
+        if (p->mode != STEM_AST_NONE || p->value)
+            stem_error(c->m->diags, STEM_E_BAD_SIGNATURE, p->span, "a %s has a name and a type, no mode and no value",
+                       word);
+        v.bad = !stem_eval_type(&e, &p->type, &v.type);
+        if (!free_name(c, p->id))
+            continue;
+        struct stem_checked_name *old = stem_checker_find(c, p->id.name);
+        if (old) {
+            stem_error(c->m->diags, STEM_E_REDEFINED, p->id.span, "'%s' is already a name in this layer",
+                       stem_name(c->m, p->id.name));
+            stem_diag_label(c->m->diags, old->span, "bound here");
+        }
+        stem_checker_bind(c, p->id.name, v, p->id.span);
+    }
+}
+
+/* ---- when ---- */
+
+struct branch {
+    STEM_VEC(struct stem_checked_name) names; /* the last binding of each name */
+};
+
+/* Takes the names bound from `base` on out of scope, one for each name. */
+static void take_branch(struct stem_checker *c, uint32_t base, struct branch *b)
+{
+    while (c->names.len > base) {
+        struct stem_checked_name n = stem_vec_pop(&c->names);
+        bool later = false;
+        for (uint32_t i = 0; i < b->names.len && !later; i++)
+            later = stem_sym_eq(b->names.at[i].name, n.name);
+        if (later)
+            warn_unused(c, &n);
+        else
+            stem_vec_push(&b->names, n);
+    }
+}
+
+static struct stem_checked_name *in_branch(struct branch *b, struct stem_sym name)
+{
+    for (uint32_t i = 0; i < b->names.len; i++)
+        if (stem_sym_eq(b->names.at[i].name, name))
+            return &b->names.at[i];
+    return NULL;
+}
+
+/* Memory that might be either: what may be done with both. */
+static struct stem_root both_roots(struct stem_root a, struct stem_root b)
+{
+    return a.kind >= b.kind ? a : b;
+}
+
+static void merge(struct stem_checker *c, const struct stem_checked_name *a, const struct stem_checked_name *b,
+                  bool carried)
+{
+    struct stem_checked_name n = *a;
+    n.used = a->used || b->used || carried;
+    n.conflict = a->conflict || b->conflict || (!a->v.bad && !b->v.bad && !stem_type_same(&a->v.type, &b->v.type));
+    n.v.bad = a->v.bad || b->v.bad;
+    n.v.root = both_roots(a->v.root, b->v.root);
+    n.v.slice = a->v.slice || b->v.slice;
+    n.v.computed = a->v.computed || b->v.computed;
+    stem_vec_push(&c->names, n);
+}
+
+static void merge_branches(struct stem_checker *c, struct branch *yes, struct branch *no)
+{
+    uint32_t outer = c->names.len;
+    for (int side = 0; side < 2; side++) {
+        struct branch *own = side ? no : yes, *other = side ? yes : no;
+        for (uint32_t i = own->names.len; i-- > 0;) {
+            struct stem_checked_name n = own->names.at[i], *twin = in_branch(other, n.name), *before = NULL;
+            if (twin && side)
+                continue;
+            for (uint32_t k = outer; k-- > 0 && !before;)
+                before = stem_sym_eq(c->names.at[k].name, n.name) ? &c->names.at[k] : NULL;
+            if (before)
+                before->used = true;
+            if (twin) {
+                merge(c, &n, twin, before != NULL);
+            } else if (before) {
+                struct stem_checked_name old = *before;
+                merge(c, &n, &old, true);
+            } else {
+                warn_unused(c, &n);
+                stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, "only in one branch of a `when`"});
+            }
+        }
+    }
+    stem_vec_free(&yes->names);
+    stem_vec_free(&no->names);
+}
+
+static bool mentions_dim(const struct stem_checker *c, const struct stem_x *x)
+{
+    if (!x)
+        return false;
+    if (x->kind == STEM_X_NAME)
+        return stem_global_find(c->m, x->id.name).kind == STEM_G_DIM;
+    for (const struct stem_arg *a = x->args; a; a = a->next)
+        if (mentions_dim(c, a->value))
+            return true;
+    return mentions_dim(c, x->a) || mentions_dim(c, x->b);
+}
+
+static void when(struct stem_checker *c, const struct stem_stmt *s)
+{
+    struct stem_num n = stem_eval(&c->eval, s->expr);
+    if (n.kind == STEM_NUM_INT || n.kind == STEM_NUM_FLOAT)
+        stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "a condition is a comparison, not a number");
+    int truth = n.kind == STEM_NUM_BOOL ? n.truth : -1;
+    if (truth >= 0 && !mentions_dim(c, s->expr)) {
+        statements(c, truth ? s->body : s->other, false); /* the other branch may make no sense for these consts */
+        return;
+    }
+    bool outer = c->dim_branch;
+    struct branch yes = {{0}}, no = {{0}};
+    uint32_t base = c->names.len;
+    c->dim_branch = true;
+    statements(c, s->body, false);
+    take_branch(c, base, &yes);
+    statements(c, s->other, false);
+    take_branch(c, base, &no);
+    c->dim_branch = outer;
+    merge_branches(c, &yes, &no);
+}
+
+/* ---- repeat ---- */
+
+/* Names from outside that the body binds again go on with the same type. */
+static void carry(struct stem_checker *c, uint32_t base)
+{
+    struct branch b = {{0}};
+    take_branch(c, base, &b);
+    for (uint32_t i = b.names.len; i-- > 0;) {
+        struct stem_checked_name n = b.names.at[i];
+        struct stem_checked_name *before = stem_checker_find(c, n.name);
+        if (!before) {
+            warn_unused(c, &n);
+            stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, "inside of a `repeat`"});
+            continue;
+        }
+        before->used = true;
+        if (!before->v.bad && !n.v.bad && !stem_type_same(&before->v.type, &n.v.type)) {
+            stem_error(c->m->diags, STEM_E_LOOP_TYPE, n.span, "'%s' is %s here, but began the `repeat` as %s",
+                       stem_name(c->m, n.name), stem_type_text(&c->eval, &n.v.type),
+                       stem_type_text(&c->eval, &before->v.type));
+            stem_diag_label(c->m->diags, before->span, "bound here");
+            n.v.bad = true;
+        }
+        struct stem_checked_name old = *before;
+        merge(c, &n, &old, true);
+    }
+    stem_vec_free(&b.names);
+}
+
+static void repeat(struct stem_checker *c, const struct stem_stmt *s)
+{
+    int64_t count = 1;
+    struct stem_eval e = c->eval;
+    e.dim_value = NULL; /* else the weights could differ from one value of a dim to another */
+    struct stem_dim n = stem_eval_int(&e, s->expr);
+    if (n.n && !stem_dim_value(e.dims, n, &count)) {
+        stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "the count of a `repeat` must be a constant");
+        count = 1;
+    } else if (n.n && (count < 0 || count > STEM_MAX_COUNT)) {
+        stem_error(c->m->diags, STEM_E_BAD_COUNT, s->expr->span, "%" PRId64 " repetitions; a `repeat` counts from 0 to %d",
+                   count, STEM_MAX_COUNT);
+        count = 1;
+    }
+    uint32_t base = c->names.len, n_index = c->indices.v.len;
+    if (s->index.name.n && free_name(c, s->index)) {
+        struct stem_sym unique = stem_intern_printf(c->m->strings, "%s#%u", stem_name(c->m, s->index.name),
+                                                    s->index.span.begin);
+        struct stem_dim d = stem_dim_symbol(c->eval.dims, unique, 0, count > 0 ? count - 1 : 0);
+        stem_vec_push(&c->indices.v, (struct stem_index){s->index.name, d});
+        if (stem_checker_knows(c, s->index.name))
+            stem_error(c->m->diags, STEM_E_REDEFINED, s->index.span, "'%s' is already a value",
+                       stem_name(c->m, s->index.name));
+    }
+    c->repeats++;
+    statements(c, s->body, false);
+    c->repeats--;
+    c->indices.v.len = n_index;
+    carry(c, base);
+}
+
+/* ---- the rest ---- */
+
+static void note_segment(struct stem_checker *c, const struct stem_stmt *s)
+{
+    struct stem_callable *f = &c->m->callables.at[c->callable];
+    if (c->eagers)
+        stem_error(c->m->diags, STEM_E_IN_EAGER, s->head, "'%s' inside of an eager block",
+                   s->kind == STEM_S_BREAK ? "break" : "eager");
+    if (!f->segment_stmt)
+        f->segment_stmt = s;
+}
+
+static void check_return(struct stem_checker *c, const struct stem_stmt *s, bool top)
+{
+    struct stem_callable *f = &c->m->callables.at[c->callable];
+    const struct stem_ast_param *p = f->item->results;
+    uint32_t n = 0;
+    if (!top || s->next) {
+        stem_error(c->m->diags, STEM_E_RETURN, s->head, "'return' can only be the last statement, outside of all blocks");
+        c->returned = true;
+        return;
+    }
+    c->returned = true;
+    for (const struct stem_x *x = s->expr; x; x = x->next, n++) {
+        struct stem_sval v = stem_check_expr(c, x);
+        if (n >= f->n_results)
+            continue;
+        f->result_root[n] = v.root;
+        const struct stem_type *need = &f->result_type[n];
+        if (!v.bad && need->dtype != STEM_N_DTYPES && !stem_type_same(&v.type, need)) {
+            stem_error(c->m->diags, STEM_E_RESULT_TYPE, x->span, "the result is declared as %s, and this is %s",
+                       stem_type_text(&c->eval, need), stem_type_text(&c->eval, &v.type));
+            stem_diag_label(c->m->diags, p->type.span, "declared here");
+        }
+        p = p->next;
+    }
+    if (n != f->n_results) {
+        stem_error(c->m->diags, STEM_E_RESULT_COUNT, s->span, "%u value%s returned; %u declared", n, n == 1 ? "" : "s",
+                   f->n_results);
+        stem_diag_label(c->m->diags, f->item->id.span, "declared here");
+    }
+}
+
+static void statement(struct stem_checker *c, const struct stem_stmt *s, bool top)
+{
+    switch (s->kind) {
+    case STEM_S_BIND:
+        bind(c, s);
+        break;
+    case STEM_S_RETURN:
+        check_return(c, s, top);
+        break;
+    case STEM_S_WEIGHT:
+    case STEM_S_STATE:
+        declare(c, s);
+        break;
+    case STEM_S_REGION:
+        modifiers(c, &s->mods);
+        statements(c, s->body, false);
+        break;
+    case STEM_S_WHEN:
+        when(c, s);
+        break;
+    case STEM_S_REPEAT:
+        repeat(c, s);
+        break;
+    case STEM_S_BREAK:
+        note_segment(c, s);
+        break;
+    case STEM_S_EAGER:
+        note_segment(c, s);
+        c->eagers++;
+        statements(c, s->body, false);
+        c->eagers--;
+        break;
+    }
+}
+
+static void statements(struct stem_checker *c, const struct stem_stmt *s, bool top)
+{
+    for (; s; s = s->next)
+        statement(c, s, top);
+}
+
+/* An in place parameter must still be the caller's memory at the end. */
+static void check_inout_params(struct stem_checker *c, const struct stem_callable *f)
+{
+    uint32_t i = 0;
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
+        struct stem_checked_name *n = stem_checker_find(c, p->id.name);
+        if (p->mode != STEM_AST_INOUT || !n || n->v.bad)
+            continue;
+        n->used = true;
+        if (n->v.root.kind == STEM_ROOT_PARAM && n->v.root.index == i && n->v.type.rank == f->param_type[i].rank &&
+            stem_type_same(&n->v.type, &f->param_type[i]))
+            continue;
+        stem_error(c->m->diags, STEM_E_MODE, n->span, "'%s' is bound to other memory, but it is an `inout` parameter",
+                   stem_name(c->m, p->id.name));
+        stem_diag_label(c->m->diags, p->span, "the caller's memory is declared here");
+    }
+}
+
+void stem_check_body(struct stem_module *m, uint32_t callable)
+{
+    struct stem_callable *f = &m->callables.at[callable];
+    struct stem_checker c = {.m = m, .callable = callable};
+    c.eval = (struct stem_eval){.m = m, .dims = m->dims, .diags = m->diags, .dim_value = m->dim_symbols.at,
+                                .indices = &c.indices, .checker = &c};
+    f->state = STEM_DOING;
+    uint32_t i = 0;
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
+        struct stem_sval v = {.type = f->param_type[i], .root = {STEM_ROOT_PARAM, i}, .computed = callable != m->model,
+                              .bad = f->param_type[i].dtype == STEM_N_DTYPES, .slice = false};
+        if (!free_name(&c, p->id))
+            continue;
+        struct stem_checked_name *old = stem_checker_find(&c, p->id.name);
+        if (old)
+            stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
+        stem_checker_bind(&c, p->id.name, v, p->id.span);
+    }
+    statements(&c, f->item->body, true);
+    f = &m->callables.at[callable];
+    if (f->n_results && !c.returned)
+        stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return", stem_name(m, f->item->id.name));
+    check_inout_params(&c, f);
+    leave(&c, 0, NULL);
+    f->state = STEM_DONE;
+    stem_vec_free(&c.names);
+    stem_vec_free(&c.gone);
+    stem_vec_free(&c.indices.v);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checking the body of one layer. Private to src/sema/.
+ */
+#ifndef STEM_SEMA_CHECK_H
+#define STEM_SEMA_CHECK_H
+
+#include "sema/module.h"
+
+/* A tensor while checking: its symbolic type and whose memory it is. */
+struct stem_sval {
+    bool bad; /* something was reported about it: keep quiet */
+    struct stem_type type;
+    struct stem_root root;
+    bool computed; /* an op computes it (or may: a parameter) */
+    bool slice;    /* a part of its buffer: may have gaps */
+};
+
+struct stem_checked_name {
+    struct stem_sym name;
+    struct stem_sval v;
+    struct stem_span span;
+    bool used;
+    bool conflict; /* two branches bound it to different types */
+};
+
+/* A name that is out of scope: for "bound here, inside of a repeat". */
+struct stem_gone {
+    struct stem_sym name;
+    struct stem_span span;
+    const char *where;
+};
+
+struct stem_checker {
+    struct stem_module *m;
+    struct stem_eval eval;
+    struct stem_indices indices;
+    uint32_t callable; /* whose body this is */
+    STEM_VEC(struct stem_checked_name) names;
+    STEM_VEC(struct stem_gone) gone;
+    uint32_t repeats, eagers; /* around the statement */
+    bool dim_branch;          /* within a `when` that a dim decides */
+    bool returned;
+};
+
+bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);
+/* Help lines for an unknown name. */
+void stem_suggest_name(const struct stem_eval *e, const char *word);
+struct stem_checked_name *stem_checker_find(struct stem_checker *c, struct stem_sym name);
+void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span);
+
+/* ---- expressions (check_expr.c) ---- */
+
+/* One tensor. Reports and returns a bad value if it is none. */
+struct stem_sval stem_check_expr(struct stem_checker *c, const struct stem_x *x);
+/* Type of a pointwise expression from its leaves' values (by numpy's broadcasting); false after a report. */
+bool stem_pointwise_type(const struct stem_eval *e, const struct stem_pointwise *pw, const struct stem_sval *v,
+                         struct stem_span at, struct stem_type *r);
+
+/* A call as a whole: its results (room for STEM_MAX_LAYER_PARAMS), in place ones first. */
+struct stem_results {
+    struct stem_sval v[2 * STEM_MAX_LAYER_PARAMS];
+    uint32_t n, n_inout;
+    const struct stem_x *inout[STEM_MAX_LAYER_PARAMS]; /* the operand of each in place result */
+    bool bad;
+};
+
+/* ---- calls (check_call.c) ---- */
+
+void stem_check_call(struct stem_checker *c, const struct stem_x *x, struct stem_results *r);
+/* The name at the bottom of slices and views; NULL: none. */
+const struct stem_x *stem_base_name(const struct stem_x *x);
+bool stem_same_type(struct stem_checker *c, const struct stem_type *have, const struct stem_type *need,
+                    struct stem_span at, const char *what);
+
+/* ---- signatures (signature.c), bodies (check.c) ---- */
+
+/* A scalar argument or default fits its parameter; reports if not. */
+void stem_check_scalar(const struct stem_eval *e, const struct stem_ast_param *p, const struct stem_x *x);
+void stem_check_signature(struct stem_module *m, struct stem_callable *f);
+void stem_check_body(struct stem_module *m, uint32_t callable);
+
+#endif

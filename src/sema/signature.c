@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signatures: parameters, results, modes, and how a kernel is launched.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sema/check.h"
+
+static struct stem_eval symbolic(struct stem_module *m)
+{
+    return (struct stem_eval){.m = m, .dims = m->dims, .diags = m->diags, .dim_value = m->dim_symbols.at};
+}
+
+static uint32_t count(const struct stem_ast_param *p)
+{
+    uint32_t n = 0;
+    for (; p; p = p->next)
+        n++;
+    return n;
+}
+
+/* Types of a list; a bad one has dtype STEM_N_DTYPES. */
+static struct stem_type *types(struct stem_module *m, const struct stem_ast_param *p, uint32_t n)
+{
+    struct stem_eval e = symbolic(m);
+    struct stem_type *t = STEM_NEW_ARRAY(m->arena, struct stem_type, n);
+    for (uint32_t i = 0; i < n; i++, p = p->next)
+        if (!stem_eval_type(&e, &p->type, &t[i]))
+            t[i].dtype = STEM_N_DTYPES;
+    return t;
+}
+
+static void bad_mode(struct stem_module *m, const struct stem_ast_param *p, const char *where)
+{
+    stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->span, "'%s' cannot be a mode in %s", stem_ast_mode_text(p->mode), where);
+}
+
+static void layer_params(struct stem_module *m, const struct stem_callable *f)
+{
+    bool model = f->item->kind == STEM_I_MODEL || f - m->callables.at == m->model;
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next) {
+        bool fine = p->mode == STEM_AST_NONE || p->mode == STEM_AST_IN || p->mode == STEM_AST_INOUT;
+        if (!fine && (model || (p->mode != STEM_AST_CONSUME && p->mode != STEM_AST_RELEASE)))
+            bad_mode(m, p, model ? "a model" : "a layer");
+        if (p->value)
+            stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->value->span, "a parameter has no default");
+    }
+    for (const struct stem_ast_param *p = f->item->results; p; p = p->next)
+        for (const struct stem_ast_param *q = f->item->results; q != p; q = q->next)
+            if (stem_sym_eq(p->id.name, q->id.name))
+                stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two results '%s'", stem_name(m, p->id.name));
+    if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS)
+        stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span, "more than %d parameters or results",
+                   STEM_MAX_LAYER_PARAMS);
+}
+
+/* ---- kernels and extern functions ---- */
+
+static void workspace(struct stem_module *m, const struct stem_ast_param *p)
+{
+    if (p->value && (p->value->kind != STEM_X_INT || p->value->i != 0))
+        stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->value->span, "a workspace can only be cleared: = 0");
+}
+
+static void call_params(struct stem_module *m, const struct stem_callable *f)
+{
+    bool kernel = f->item->kind == STEM_I_KERNEL, writes = false;
+    const char *where = kernel ? "a kernel" : "an extern function";
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next) {
+        if (p->mode == STEM_AST_RELEASE)
+            bad_mode(m, p, where);
+        if (p->mode == STEM_AST_WORKSPACE)
+            workspace(m, p);
+        else if (p->value)
+            stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->value->span, "an operand has no default");
+        writes |= p->mode == STEM_AST_OUT || p->mode == STEM_AST_INOUT;
+        for (const struct stem_ast_param *q = f->item->params; q != p; q = q->next)
+            if (stem_sym_eq(p->id.name, q->id.name))
+                stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
+    }
+    if (kernel && !writes)
+        stem_error(m->diags, STEM_E_BAD_SIGNATURE, f->item->id.span, "'%s' writes no operand: it has no `out` or `inout`",
+                   stem_name(m, f->item->id.name));
+    uint32_t n = f->n_params; /* an in place operand counts as an input and as a result */
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next)
+        n += p->mode == STEM_AST_INOUT || (p->mode == STEM_AST_WORKSPACE && p->value);
+    if (n > STEM_MAX_OPERANDS)
+        stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span,
+                   "%u operands; there can be %d (an in place one counts twice)", n, STEM_MAX_OPERANDS);
+}
+
+void stem_check_scalar(const struct stem_eval *e, const struct stem_ast_param *p, const struct stem_x *x)
+{
+    const char *name = stem_name(e->m, p->id.name), *type = stem_name(e->m, p->type.dtype.name);
+    struct stem_num n = stem_eval(e, x);
+    if (n.kind == STEM_NUM_BAD)
+        return;
+    bool real = !strcmp(type, "f32");
+    if (n.kind == STEM_NUM_BOOL || (n.kind == STEM_NUM_FLOAT && !real)) {
+        stem_error(e->diags, STEM_E_BAD_ATTR, x->span, "'%s' is %s", name, real ? "an f32" : "an integer");
+        return;
+    }
+    int64_t low, high;
+    stem_dim_bounds(e->dims, n.i, &low, &high);
+    if (n.kind == STEM_NUM_INT && !strcmp(type, "i32") && (low < INT32_MIN || high > INT32_MAX))
+        stem_error(e->diags, STEM_E_BAD_ATTR, x->span, "'%s' is an i32, and the value can be %" PRId64, name,
+                   high > INT32_MAX ? high : low);
+}
+
+static void scalars(struct stem_module *m, struct stem_callable *f)
+{
+    struct stem_eval e = symbolic(m);
+    f->n_scalars = count(f->item->scalars);
+    if (f->n_scalars > STEM_MAX_OPERANDS)
+        stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span, "%u scalars; there can be %d", f->n_scalars,
+                   STEM_MAX_OPERANDS);
+    for (const struct stem_ast_param *p = f->item->scalars; p; p = p->next) {
+        const char *type = stem_name(m, p->type.dtype.name);
+        if (p->mode != STEM_AST_NONE && p->mode != STEM_AST_IN)
+            bad_mode(m, p, "a scalar");
+        if (p->type.dims || (strcmp(type, "f32") && strcmp(type, "i32") && strcmp(type, "i64")))
+            stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->type.span, "a scalar is an f32, an i32 or an i64");
+        else if (p->value)
+            stem_check_scalar(&e, p, p->value);
+        for (const struct stem_ast_param *q = f->item->params; q; q = q->next)
+            if (stem_sym_eq(p->id.name, q->id.name))
+                stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
+        for (const struct stem_ast_param *q = f->item->scalars; q != p; q = q->next)
+            if (stem_sym_eq(p->id.name, q->id.name))
+                stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
+    }
+}
+
+/* Sizes of a clause against their limits, one by one and as a product. */
+static void clause(struct stem_module *m, const struct stem_callable *f, const char *word, const struct stem_x *x,
+                   const int64_t *limit, int64_t product)
+{
+    struct stem_eval e = symbolic(m);
+    uint32_t n = 0;
+    int64_t total = 1, low, high;
+    if (!x)
+        stem_error(m->diags, STEM_E_BAD_LAUNCH, f->item->id.span, "'%s' has no %s(...)", stem_name(m, f->item->id.name),
+                   word);
+    for (; x; x = x->next, n++) {
+        if (n == 3) {
+            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "%s has at most 3 sizes", word);
+            return;
+        }
+        struct stem_dim d = stem_eval_int(&e, x);
+        if (!d.n)
+            continue;
+        stem_dim_bounds(m->dims, d, &low, &high);
+        if (low < 1 || high > limit[n])
+            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "size %u of %s can be %" PRId64 "; it lies in 1..%" PRId64,
+                       n + 1, word, low < 1 ? low : high, limit[n]);
+        else if (__builtin_mul_overflow(total, high, &total) || total > product)
+            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "a %s can have more than %" PRId64 " threads", word, product);
+    }
+}
+
+static void launch(struct stem_module *m, const struct stem_callable *f)
+{
+    static const int64_t grid[] = {INT32_MAX, 65535, 65535}, block[] = {1024, 1024, 64};
+    clause(m, f, "grid", f->item->grid, grid, INT64_MAX);
+    clause(m, f, "block", f->item->block, block, 1024);
+    if (!f->item->smem)
+        return;
+    struct stem_eval e = symbolic(m);
+    int64_t low, high;
+    struct stem_dim d = stem_eval_int(&e, f->item->smem);
+    if (!d.n)
+        return;
+    stem_dim_bounds(m->dims, d, &low, &high);
+    if (low < 0 || high > 227 * 1024)
+        stem_error(m->diags, STEM_E_BAD_LAUNCH, f->item->smem->span,
+                   "smem can be %" PRId64 " bytes; it lies in 0..%d", low < 0 ? low : high, 227 * 1024);
+}
+
+void stem_check_signature(struct stem_module *m, struct stem_callable *f)
+{
+    const struct stem_item *it = f->item;
+    f->n_params = count(it->params);
+    f->param_type = types(m, it->params, f->n_params);
+    if (it->kind == STEM_I_LAYER || it->kind == STEM_I_MODEL) {
+        f->n_results = count(it->results);
+        f->result_type = types(m, it->results, f->n_results);
+        f->result_root = STEM_NEW_ARRAY(m->arena, struct stem_root, f->n_results);
+        layer_params(m, f);
+        return;
+    }
+    f->result_type = STEM_NEW_ARRAY(m->arena, struct stem_type, f->n_params);
+    uint32_t i = 0;
+    for (const struct stem_ast_param *p = it->params; p; p = p->next, i++)
+        if (p->mode == STEM_AST_OUT)
+            f->result_type[f->n_results++] = f->param_type[i];
+    call_params(m, f);
+    scalars(m, f);
+    if (it->kind == STEM_I_KERNEL)
+        launch(m, f);
+}
