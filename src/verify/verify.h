@@ -10,7 +10,8 @@
 #include "runtime/plan.h"
 
 /* Reports each fault as an error 30xx (at most 20), with the two ops, their lines and streams, and the edge or wait
- * that is missing. `source` may be NULL. True if the plan is safe. Time near-linear in ops + edges for few streams. */
+ * that is missing. The queue may have no source. True if the plan is safe. Time near-linear in ops + edges for few
+ * streams. */
 bool stem_verify(const struct stem_plan *plan, struct stem_diags *diags);
 
 #endif

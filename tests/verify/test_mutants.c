@@ -46,7 +46,9 @@ static void dump(const struct stem_plan *p)
                     (long long)t->dim[0], t->rank > 1 ? "x2" : "");
         }
         fprintf(stderr, "%s%s\n", o && o->resource == 0 ? " comm" : "",
-                !o || !o->programmatic ? "" : p->kernels[o->kernel].waits ? " programmatic" : " programmatic, no wait");
+                !o || !o->programmatic          ? ""
+                : p->kernels[o->kernel].waits ? " programmatic"
+                                              : " programmatic, no wait");
     }
     for (uint32_t i = 0; i < v->n_edges; i++)
         fprintf(stderr, "  edge %u -> %u%s%s\n", v->edges[i].from, v->edges[i].to,

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graphs of a program's own: one for each segment, by capture or node by node. Both ways end in the same comparison with the
+ * plan, so both give the same nodes and edges.
+ */
+#include "exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct part {
+    struct CUgraph_st *graph; /* kept: updates name its nodes. NULL: the segment is eager */
+    struct CUgraphExec_st *exec;
+};
+
+struct stem_graph {
+    struct stem_exec *e;
+    uint32_t variant;
+    enum stem_graph_by by;
+    struct part *parts; /* of each segment */
+    struct CUgraphNode_st **node; /* of each op; NULL where an extern op has several */
+    uint64_t *address;            /* of each buffer, as the instantiated graphs have them */
+    uint64_t generation;
+    struct stem_graph_info info;
+};
+
+static const struct stem_plan_variant *variant_of(const struct stem_graph *g)
+{
+    return &g->e->plan->variants[g->variant];
+}
+
+/* ---- by capture ---- */
+
+/* Ends the capture whatever happened; a graph comes out only if everything went well. */
+static enum stem_status end_capture(struct stem_graph *g, struct CUstream_st *stream, enum stem_status s,
+                                    struct CUgraph_st **graph, struct stem_rt_error *err)
+{
+    struct stem_rt *rt = g->e->rt;
+    *graph = NULL;
+    int code = rt->d.stream_end_capture(stream, graph);
+    if (code == 0 && *graph)
+        atomic_fetch_add(&rt->live, 1);
+    else
+        *graph = NULL;
+    if (!s && (code || !*graph))
+        s = stem_fail_cuda(err, &rt->d, code, "cuStreamEndCapture");
+    if (s) {
+        stem_drop_graph(rt, *graph);
+        *graph = NULL;
+    }
+    return s;
+}
+
+static enum stem_status capture_segment(struct stem_graph *g, uint32_t segment, struct stem_node_map *map,
+                                        struct stem_rt_error *err)
+{
+    struct stem_exec *e = g->e;
+    struct stem_replay r = {.e = e, .variant = g->variant, .main = e->origin, .capturing = true, .map = map};
+    int code = e->rt->d.stream_begin_capture(e->origin, STEM_CUDA_CAPTURE_MODE_THREAD_LOCAL);
+    if (code)
+        return stem_fail_cuda(err, &e->rt->d, code, "cuStreamBeginCapture");
+    enum stem_status s = stem_replay_segment(&r, segment, err);
+    return end_capture(g, e->origin, s, &g->parts[segment].graph, err);
+}
+
+/* ---- node by node ---- */
+
+static enum stem_status capture_child(struct stem_graph *g, uint32_t op, struct CUgraph_st **child,
+                                      struct stem_rt_error *err)
+{
+    struct stem_exec *e = g->e;
+    int code = e->rt->d.stream_begin_capture(e->helper, STEM_CUDA_CAPTURE_MODE_THREAD_LOCAL);
+    if (code)
+        return stem_fail_cuda(err, &e->rt->d, code, "cuStreamBeginCapture");
+    enum stem_status s = stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
+    return end_capture(g, e->helper, s, child, err);
+}
+
+/* Edges come sorted by target: the incoming edges of ops in order are one run after another. */
+static enum stem_status add_node(struct stem_graph *g, uint32_t segment, uint32_t op, uint32_t *edge,
+                                 struct stem_rt_error *err)
+{
+    const struct stem_plan_variant *v = variant_of(g);
+    struct stem_rt *rt = g->e->rt;
+    struct stem_cuda_node_params params;
+    struct CUgraph_st *child = NULL;
+    while (*edge < v->n_edges && v->edges[*edge].to < op)
+        ++*edge;
+    uint32_t n = 0;
+    while (*edge + n < v->n_edges && v->edges[*edge + n].to == op)
+        n++;
+    struct CUgraphNode_st **from = stem_zalloc(n, sizeof *from);
+    struct stem_cuda_edge *data = stem_zalloc(n, sizeof *data);
+    enum stem_status s = from && data ? STEM_OK : stem_fail(err, STEM_E_MEMORY, "out of memory");
+    for (uint32_t i = 0; !s && i < n; i++) {
+        const struct stem_plan_edge *x = &v->edges[*edge + i];
+        from[i] = g->node[x->from];
+        if (x->kind == STEM_EDGE_PROGRAMMATIC) {
+            data[i].type = STEM_CUDA_EDGE_PROGRAMMATIC;
+            data[i].from_port = STEM_CUDA_PORT_PROGRAMMATIC;
+        }
+    }
+    if (!s && v->ops[op].work == STEM_WORK_EXTERN)
+        s = capture_child(g, op, &child, err);
+    if (!s) {
+        stem_op_node(g->e, &v->ops[op], g->e->variants[g->variant].address, child, &params);
+        int code = rt->d.graph_add_node(&g->node[op], g->parts[segment].graph, n ? from : NULL, n ? data : NULL, n,
+                                        &params);
+        if (code)
+            s = stem_fail_cuda(err, &rt->d, code, "cuGraphAddNode");
+    }
+    stem_drop_graph(rt, child); /* the node has a clone */
+    free(from);
+    free(data);
+    return s;
+}
+
+/* A captured kernel takes the priority of its stream; here it must be said. */
+static enum stem_status set_priority(struct stem_graph *g, uint32_t op, struct stem_rt_error *err)
+{
+    const struct stem_plan_op *o = &variant_of(g)->ops[op];
+    struct stem_rt *rt = g->e->rt;
+    const int32_t *priorities = g->e->plan->priorities;
+    if (!priorities || !priorities[o->stream] || o->work != STEM_WORK_LAUNCH)
+        return STEM_OK;
+    union stem_cuda_launch_value value = {0};
+    int64_t p = -(int64_t)priorities[o->stream];
+    value.priority = (int)(p < rt->priority_greatest ? rt->priority_greatest
+                           : p > rt->priority_least  ? rt->priority_least
+                                                     : p);
+    int code = rt->d.kernel_node_set_attribute(g->node[op], STEM_CUDA_LAUNCH_PRIORITY, &value);
+    return code ? stem_fail_cuda(err, &rt->d, code, "setting the priority of a node") : STEM_OK;
+}
+
+static enum stem_status build_segment(struct stem_graph *g, uint32_t segment, struct stem_node_map *map,
+                                      struct stem_rt_error *err)
+{
+    const struct stem_plan_segment *s = &variant_of(g)->segments[segment];
+    uint32_t edge = 0;
+    enum stem_status status = stem_new_graph(g->e->rt, &g->parts[segment].graph, err);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < s->n_ops && !status; i++) {
+        uint32_t op = s->first_op + i;
+        status = add_node(g, segment, op, &edge, err);
+        if (!status)
+            status = set_priority(g, op, err);
+        if (!status && !stem_node_put(map, g->node[op], op))
+            status = stem_fail(err, STEM_E_MEMORY, "out of memory");
+        if (status)
+            stem_error_at_op(err, g->e->plan, variant_of(g), op);
+    }
+    return status;
+}
+
+/* ---- both ---- */
+
+static enum stem_status make_segment(struct stem_graph *g, uint32_t segment, struct stem_node_map *map,
+                                     struct stem_rt_error *err)
+{
+    enum stem_status s = g->by == STEM_GRAPH_BY_CAPTURE ? capture_segment(g, segment, map, err)
+                                                        : build_segment(g, segment, map, err);
+    if (s)
+        return s;
+    struct stem_graph_check check = {.e = g->e, .v = variant_of(g), .segment = segment,
+                                     .graph = g->parts[segment].graph, .map = map,
+                                     .repair = g->by == STEM_GRAPH_BY_CAPTURE};
+    s = stem_graph_compare(&check, err);
+    g->info.n_graphs++;
+    g->info.n_nodes += check.n_nodes;
+    g->info.n_edges += check.n_edges;
+    g->info.n_programmatic += check.n_programmatic;
+    return s;
+}
+
+static bool prioritised(const struct stem_plan *p)
+{
+    for (uint32_t i = 0; p->priorities && i < p->n_streams; i++)
+        if (p->priorities[i])
+            return true;
+    return false;
+}
+
+static enum stem_status instantiate(struct stem_graph *g, struct stem_rt_error *err)
+{
+    struct stem_rt *rt = g->e->rt;
+    size_t before = 0, after = 0, total;
+    enum stem_status s = STEM_OK;
+    int code = rt->d.mem_info(&before, &total);
+    double start = stem_now_us();
+    unsigned long long flags = prioritised(g->e->plan) ? STEM_CUDA_INSTANTIATE_NODE_PRIORITY : 0;
+    for (uint32_t i = 0; i < variant_of(g)->n_segments && !code && !s; i++) {
+        struct part *p = &g->parts[i];
+        if (!p->graph)
+            continue;
+        code = rt->d.graph_instantiate(&p->exec, p->graph, flags);
+        if (code) {
+            p->exec = NULL;
+            s = stem_fail_cuda(err, &rt->d, code, "cuGraphInstantiate of segment %u", (unsigned)i);
+            return s;
+        }
+        atomic_fetch_add(&rt->live, 1);
+    }
+    g->info.instantiate_us = stem_now_us() - start;
+    for (uint32_t i = 0; i < variant_of(g)->n_segments && !code; i++)
+        if (g->parts[i].exec)
+            code = rt->d.graph_upload(g->parts[i].exec, g->e->origin);
+    if (!code)
+        code = rt->d.stream_synchronize(g->e->origin);
+    if (!code)
+        code = rt->d.mem_info(&after, &total);
+    g->info.device_bytes = (int64_t)before - (int64_t)after;
+    return code ? stem_fail_cuda(err, &rt->d, code, "uploading the graph") : STEM_OK;
+}
+
+/* An extern op captured in line may have several nodes; then no node stands for it. */
+static void note_nodes(struct stem_graph *g, const struct stem_node_map *map)
+{
+    for (size_t i = 0; i < map->cap; i++) {
+        if (!map->node[i])
+            continue;
+        bool inline_extern = g->by == STEM_GRAPH_BY_CAPTURE && variant_of(g)->ops[map->op[i]].work == STEM_WORK_EXTERN;
+        g->node[map->op[i]] = inline_extern ? NULL : map->node[i];
+    }
+}
+
+static enum stem_status make(struct stem_graph *g, struct stem_rt_error *err)
+{
+    const struct stem_plan_variant *v = variant_of(g);
+    struct stem_node_map map = {0};
+    static const struct stem_capture none;
+    enum stem_status s = stem_check_side_streams(g->e, &none, err);
+    if (!s)
+        s = stem_slab_ready(g->e, err);
+    if (!s)
+        s = stem_resolve(g->e, g->variant, err);
+    double start = stem_now_us();
+    for (uint32_t i = 0; i < v->n_segments && !s; i++)
+        if (!v->segments[i].eager && v->segments[i].n_ops)
+            s = make_segment(g, i, &map, err);
+    g->info.build_us = stem_now_us() - start;
+    if (!s) {
+        note_nodes(g, &map);
+        memcpy(g->address, g->e->variants[g->variant].address, v->n_buffers * sizeof *g->address);
+        g->generation = g->e->generation;
+        s = instantiate(g, err);
+    }
+    stem_node_map_free(&map);
+    return s;
+}
+
+static void drop(struct stem_graph *g)
+{
+    for (uint32_t i = 0; g->parts && i < variant_of(g)->n_segments; i++) {
+        stem_drop_graph_exec(g->e->rt, g->parts[i].exec);
+        stem_drop_graph(g->e->rt, g->parts[i].graph);
+    }
+}
+
+static void release_host(struct stem_graph *g)
+{
+    free(g->parts);
+    free(g->node);
+    free(g->address);
+    free(g);
+}
+
+enum stem_status stem_graph_new(struct stem_exec *e, uint32_t variant, enum stem_graph_by by, struct stem_graph **out,
+                                struct stem_rt_error *err)
+{
+    *out = NULL;
+    enum stem_status s = stem_acquire(e, err);
+    if (s)
+        return s;
+    struct stem_graph *g = NULL;
+    s = stem_check_variant_index(e, variant, err);
+    if (!s && by != STEM_GRAPH_BY_CAPTURE && by != STEM_GRAPH_BY_NODES)
+        s = stem_fail(err, STEM_E_ARGUMENT, "unknown way to build a graph: %d", (int)by);
+    if (!s && !(g = stem_zalloc(1, sizeof *g)))
+        s = stem_fail(err, STEM_E_MEMORY, "out of memory");
+    if (!s) {
+        const struct stem_plan_variant *v = &e->plan->variants[variant];
+        g->e = e;
+        g->variant = variant;
+        g->by = by;
+        g->parts = stem_zalloc(v->n_segments, sizeof *g->parts);
+        g->node = stem_zalloc(v->n_ops, sizeof *g->node);
+        g->address = stem_zalloc(v->n_buffers, sizeof *g->address);
+        s = g->parts && g->node && g->address ? make(g, err) : stem_fail(err, STEM_E_MEMORY, "out of memory");
+        stem_log(&e->rt->log, "capture", "%s variant %u: %s: %u graphs, %u nodes, %u edges, instantiated in %.0f us",
+                 e->plan->name, (unsigned)variant, s ? "failed" : "built", (unsigned)g->info.n_graphs,
+                 (unsigned)g->info.n_nodes, (unsigned)g->info.n_edges, g->info.instantiate_us);
+    }
+    if (s && g) {
+        drop(g);
+        release_host(g);
+        g = NULL;
+    }
+    stem_release(e);
+    *out = g;
+    return s;
+}
+
+void stem_graph_free(struct stem_graph *g)
+{
+    if (!g)
+        return;
+    if (stem_enter(g->e->rt, NULL) == STEM_OK) {
+        if (g->e->launched)
+            g->e->rt->d.event_synchronize(g->e->done);
+        drop(g);
+        stem_leave(g->e->rt);
+    }
+    release_host(g);
+}
+
+void stem_graph_info(const struct stem_graph *g, struct stem_graph_info *info)
+{
+    *info = g->info;
+}
+
+struct CUgraph_st *stem_graph_cuda(const struct stem_graph *g, uint32_t segment)
+{
+    return segment < variant_of(g)->n_segments ? g->parts[segment].graph : NULL;
+}
+
+/* ---- launching ---- */
+
+static enum stem_status launch_parts(struct stem_graph *g, struct CUstream_st *stream, struct stem_rt_error *err)
+{
+    struct stem_rt *rt = g->e->rt;
+    struct stem_replay r = {.e = g->e, .variant = g->variant, .main = stream};
+    enum stem_status s = STEM_OK;
+    for (uint32_t i = 0; i < variant_of(g)->n_segments && !s; i++) {
+        if (!g->parts[i].exec) {
+            s = stem_replay_segment(&r, i, err);
+            continue;
+        }
+        int code = rt->d.graph_launch(g->parts[i].exec, stream);
+        if (code)
+            s = stem_fail_cuda(err, &rt->d, code, "cuGraphLaunch of segment %u", (unsigned)i);
+    }
+    return s;
+}
+
+enum stem_status stem_graph_launch(struct stem_graph *g, struct CUstream_st *stream, struct stem_rt_error *err)
+{
+    struct stem_exec *e = g->e;
+    struct stem_capture c;
+    enum stem_status s = stem_acquire(e, err);
+    if (s)
+        return s;
+    s = stem_capture_of(e->rt, stream, &c, err);
+    if (!s && c.status != STEM_CUDA_CAPTURE_NONE)
+        s = stem_fail(err, STEM_E_CAPTURE, "the stream is capturing: use stem_exec_record");
+    if (!s && g->generation != e->generation)
+        s = stem_fail(err, STEM_E_STALE,
+                      "bindings of program %s changed after the graph was built: call stem_graph_update", e->plan->name);
+    if (!s && variant_of(g)->n_segments > g->info.n_graphs)
+        s = stem_check_side_streams(e, &c, err);
+    if (!s)
+        s = stem_order_begin(e, stream, err);
+    if (!s) {
+        s = launch_parts(g, stream, err);
+        enum stem_status end = stem_order_end(e, stream, s ? NULL : err);
+        s = s ? s : end;
+    }
+    stem_release(e);
+    return s;
+}
+
+/* ---- updating ---- */
+
+static bool moved(const struct stem_graph *g, const struct stem_plan_op *op)
+{
+    const uint64_t *now = g->e->variants[g->variant].address;
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        uint32_t b = op->operands[i].tensor.buffer;
+        if (b != STEM_NONE && g->address[b] != now[b])
+            return true;
+    }
+    return false;
+}
+
+static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem_rt_error *err)
+{
+    const struct stem_plan_op *o = &variant_of(g)->ops[op];
+    struct stem_rt *rt = g->e->rt;
+    struct stem_cuda_node_params params;
+    struct CUgraph_st *child = NULL;
+    enum stem_status s = STEM_OK;
+    if (!g->node[op])
+        return stem_fail(err, STEM_E_CAPTURE,
+                         "an extern op that was captured in line cannot be updated: build the graph again, or by nodes");
+    if (o->work == STEM_WORK_EXTERN)
+        s = capture_child(g, op, &child, err);
+    if (s)
+        return s;
+    stem_op_node(g->e, o, g->e->variants[g->variant].address, child, &params);
+    int code = rt->d.graph_exec_set_params(g->parts[o->segment].exec, g->node[op], &params);
+    stem_drop_graph(rt, child);
+    return code ? stem_fail_cuda(err, &rt->d, code, "cuGraphExecNodeSetParams") : STEM_OK;
+}
+
+/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives every
+ * node its addresses again. */
+static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
+{
+    const struct stem_plan_variant *v = variant_of(g);
+    enum stem_status s = stem_resolve(g->e, g->variant, err);
+    g->info.n_updated = 0;
+    for (uint32_t i = 0; i < v->n_ops && !s; i++) {
+        if (!g->parts[v->ops[i].segment].exec || !moved(g, &v->ops[i]))
+            continue;
+        s = update_op(g, i, err);
+        if (s)
+            stem_error_at_op(err, g->e->plan, v, i);
+        else
+            g->info.n_updated++;
+    }
+    if (s) {
+        memset(g->address, 0xff, v->n_buffers * sizeof *g->address);
+        g->generation = 0;
+        return s;
+    }
+    memcpy(g->address, g->e->variants[g->variant].address, v->n_buffers * sizeof *g->address);
+    g->generation = g->e->generation;
+    return STEM_OK;
+}
+
+enum stem_status stem_graph_update(struct stem_graph *g, struct stem_rt_error *err)
+{
+    enum stem_status s = stem_acquire(g->e, err);
+    if (s)
+        return s;
+    if (g->generation != g->e->generation)
+        s = update(g, err);
+    stem_release(g->e);
+    return s;
+}
