@@ -290,10 +290,10 @@ void stem_exec_free(struct stem_exec *e)
 {
     if (!e)
         return;
-    if (stem_enter(e->rt, NULL) == STEM_OK) {
-        drop_device_objects(e);
+    bool entered = stem_enter_to_free(e->rt);
+    drop_device_objects(e);
+    if (entered)
         stem_leave(e->rt);
-    }
     for (uint32_t i = 0; e->variants && i < e->plan->n_variants; i++) {
         stem_route_free(&e->variants[i].route);
         free(e->variants[i].address);

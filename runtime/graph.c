@@ -305,12 +305,12 @@ void stem_graph_free(struct stem_graph *g)
 {
     if (!g)
         return;
-    if (stem_enter(g->e->rt, NULL) == STEM_OK) {
-        if (g->e->launched)
-            g->e->rt->d.event_synchronize(g->e->done);
-        drop(g);
+    bool entered = stem_enter_to_free(g->e->rt);
+    if (g->e->launched)
+        g->e->rt->d.event_synchronize(g->e->done);
+    drop(g);
+    if (entered)
         stem_leave(g->e->rt);
-    }
     release_host(g);
 }
 

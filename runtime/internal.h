@@ -81,9 +81,4 @@ const char *stem_builtin_source(void);
 void stem_builtin_unload(struct stem_rt *rt);
 enum stem_status stem_delay(struct stem_rt *rt, uint32_t us, struct CUstream_st *stream, struct stem_rt_error *err);
 
-/* ---- audit (audit.c) ---- */
-
-/* stem_audit_lanes on records in order of start. */
-uint32_t stem_count_lanes(const struct stem_audit_record *records, size_t n, uint32_t **counts);
-
 #endif
