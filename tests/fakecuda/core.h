@@ -280,6 +280,7 @@ struct fc_state {
     struct fc_object *objects;
     uint32_t live[FC_N_KINDS], made[FC_N_KINDS];
     uint64_t calls, fail_at;
+    uint32_t own; /* the calls are the test's own */
     int fail_error;
     bool failed;
     char failed_call[64];

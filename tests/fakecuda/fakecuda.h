@@ -49,6 +49,8 @@ const char *fakecuda_live(void);
  * pop, end of a capture) do release it, and calls that wait do wait, as the driver does when such a call reports an
  * earlier error. */
 void fakecuda_fail_call(uint64_t n, int error);
+/* Between true and false calls are the test's own: not counted, and not made to fail. Calls nest. */
+void fakecuda_own(bool on);
 /* True if the armed failure has happened. */
 bool fakecuda_failed(void);
 /* Name of the call that was made to fail; "" if none. */

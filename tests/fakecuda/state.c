@@ -214,7 +214,7 @@ static CUresult need_error(int need)
 
 CUresult fc_begin(int need, const char *name, const char *format, ...)
 {
-    fc.calls++;
+    fc.calls += !fc.own;
     text_printf(&trace, "%s", name);
     if (*format) {
         va_list args;
@@ -223,7 +223,7 @@ CUresult fc_begin(int need, const char *name, const char *format, ...)
         text_add(&trace, format, args);
         va_end(args);
     }
-    if (fc.fail_at && fc.calls == fc.fail_at) {
+    if (fc.fail_at && fc.calls == fc.fail_at && !fc.own) {
         fc.fail_at = 0;
         fc.failed = true;
         snprintf(fc.failed_call, sizeof fc.failed_call, "%s", name);
@@ -288,6 +288,13 @@ void fakecuda_fail_call(uint64_t n, int error)
     fc.fail_error = error;
     fc.failed = false;
     fc.failed_call[0] = '\0';
+    fc_unlock();
+}
+
+void fakecuda_own(bool on)
+{
+    fc_lock();
+    fc.own += on ? 1U : -1U;
     fc_unlock();
 }
 

@@ -264,6 +264,9 @@ static void failures_are_injected(void)
     CUevent e = NULL;
     fakecuda_fail_call(2, CUDA_ERROR_OUT_OF_MEMORY);
     OK(cuStreamQuery(s));
+    fakecuda_own(true);
+    OK(cuStreamQuery(s)); /* not counted */
+    fakecuda_own(false);
     CU_ASSERT(!fakecuda_failed());
     FAILS(cuEventCreate(&e, 0), CUDA_ERROR_OUT_OF_MEMORY);
     CU_ASSERT(fakecuda_failed());
