@@ -23,6 +23,9 @@ struct kid {
     bool prog;
 };
 
+/* By the first parent whose lane a programmatic child could have continued: it had no other such child, or several. */
+enum claim { UNCLAIMED, CLAIMED_ALONE, CLAIMED_AMONG };
+
 struct model {
     const struct stem_lane_graph *g;
     struct stem_arena *a;
@@ -32,7 +35,8 @@ struct model {
     struct kid *kid;
     uint32_t *order, n_order;
     uint32_t *owner;
-    bool *pinned, *inner, *mixed, *claimed;
+    bool *pinned, *inner, *mixed;
+    uint8_t *claimed; /* enum claim, of programmatic children */
     uint32_t *lane, n_lanes;
     struct stem_lanes *out;
     struct kid *scratch, *scratch2; /* as long as the longest child list */
@@ -322,20 +326,23 @@ static uint32_t fork_list(struct model *m, uint32_t u, uint32_t *p)
     return k;
 }
 
-/* Private children over a programmatic edge that no earlier parent claimed come first; returns how many. */
+/* Private children over a programmatic edge that no earlier parent claimed come first; returns how many. If there is
+ * none, those that an earlier parent claimed alone come first. The order is kept otherwise. */
 static uint32_t programmatic_first(struct model *m, uint32_t p)
 {
-    uint32_t a = 0, rest = 0;
+    uint32_t unclaimed = 0, front = 0, rest = 0;
+    for (uint32_t i = 0; i < p; i++)
+        unclaimed += m->scratch[i].prog && m->claimed[m->scratch[i].node] == UNCLAIMED;
     for (uint32_t i = 0; i < p; i++) {
         struct kid k = m->scratch[i];
-        if (k.prog && !m->claimed[k.node])
-            m->scratch[a++] = k;
+        if (k.prog && m->claimed[k.node] == (unclaimed ? UNCLAIMED : CLAIMED_ALONE))
+            m->scratch[front++] = k;
         else
             m->scratch2[rest++] = k;
     }
     if (rest)
-        memcpy(m->scratch + a, m->scratch2, rest * sizeof *m->scratch2);
-    return a;
+        memcpy(m->scratch + front, m->scratch2, rest * sizeof *m->scratch2);
+    return unclaimed;
 }
 
 /* Marks in m->pick which of the k children get something from this node: a programmatic, then the other private
@@ -375,7 +382,6 @@ static void give(struct model *m, uint32_t c, uint32_t u, uint32_t lane)
 static uint32_t visit_fork(struct model *m, uint32_t u, uint32_t p, uint32_t k)
 {
     uint32_t own = m->lane[u], a = programmatic_first(m, p);
-    bool keeps = false; /* a lone programmatic child that kept its pinned lane is not claimed */
     choose(m, a, p, k);
     for (uint32_t i = 0; i < k; i++) {
         if (!m->pick[i])
@@ -384,12 +390,10 @@ static uint32_t visit_fork(struct model *m, uint32_t u, uint32_t p, uint32_t k)
         bool stays = m->pinned[c] && (i < p ? i < k - 1 || k == 1 : i == k - 1);
         if (!stays)
             give(m, c, u, own);
-        else if (a == 1 && i == 0)
-            keeps = true;
         own = NONE;
     }
-    for (uint32_t i = 0; i < a && !keeps; i++)
-        m->claimed[m->scratch[i].node] = true;
+    for (uint32_t i = 0; i < a; i++)
+        m->claimed[m->scratch[i].node] = a == 1 ? CLAIMED_ALONE : CLAIMED_AMONG;
     return own;
 }
 
@@ -430,7 +434,7 @@ static void allocate(struct model *m)
     m->pinned = STEM_NEW_ARRAY(m->a, bool, n);
     m->inner = STEM_NEW_ARRAY(m->a, bool, n);
     m->mixed = STEM_NEW_ARRAY(m->a, bool, n);
-    m->claimed = STEM_NEW_ARRAY(m->a, bool, n);
+    m->claimed = STEM_NEW_ARRAY(m->a, uint8_t, n);
     m->lane = m->out->lane;
 }
 
