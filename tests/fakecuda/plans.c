@@ -37,7 +37,7 @@ struct maker maker_new(void)
     p->source = "by_hand.stem";
     p->sm = 90;
     p->cuda = "";
-    p->kernels = kernels;
+    p->kernels = m.kernels = kernels;
     p->n_kernels = 3;
     p->externs = externs;
     p->n_externs = 1;
@@ -232,25 +232,32 @@ static uint32_t layer(struct maker *m, uint32_t x, uint32_t w, uint32_t h, bool 
     maker_alloc(m, 0, y);
     maker_mix2(m, "experts", 0, y, x, k);
     maker_free(m, 0, k);
-    maker_wait(m, 1, fork);
+    if (m->damage != PLAN_NO_FORK)
+        maker_wait(m, 1, fork);
     maker_alloc(m, 1, acc);
     maker_zero(m, "zero", 1, acc);
     maker_alloc(m, 1, z);
     maker_mix2(m, "shared", 1, z, x, acc);
     maker_free(m, 1, acc);
     uint32_t join = maker_record(m, 1);
-    maker_wait(m, 0, join);
+    if (free_x && m->damage == PLAN_EARLY_FREE)
+        maker_free(m, 0, x);
+    if (m->damage != PLAN_NO_JOIN)
+        maker_wait(m, 0, join);
     maker_mix2(m, "add", 0, h, y, z);
     maker_free(m, 0, y);
     maker_free(m, 0, z);
-    if (free_x)
+    if (free_x && m->damage != PLAN_EARLY_FREE)
         maker_free(m, 0, x);
+    if (m->damage == PLAN_SHARED_BYTES)
+        m->buffers[z].offset = m->buffers[y].offset;
     return h;
 }
 
-struct stem_plan *plan_two_layers(bool piecewise)
+struct stem_plan *plan_two_layers(bool piecewise, enum plan_damage damage)
 {
     struct maker m = maker_new();
+    m.damage = damage;
     uint32_t in = maker_buffer(&m, "in", STEM_BUFFER_INPUT), w = maker_buffer(&m, "w", STEM_BUFFER_WEIGHT);
     uint32_t st = maker_buffer(&m, "st", STEM_BUFFER_STATE), out = maker_buffer(&m, "out", STEM_BUFFER_OUTPUT);
     uint32_t h1 = maker_buffer(&m, "h1", STEM_BUFFER_TEMP), h2 = maker_buffer(&m, "h2", STEM_BUFFER_TEMP);
@@ -269,6 +276,8 @@ struct stem_plan *plan_two_layers(bool piecewise)
     layer(&m, c, w, h2, true);
     maker_mix2(&m, "last", 0, out, h2, st);
     maker_free(&m, 0, h2);
+    if (damage == PLAN_NO_PDL_WAIT)
+        m.kernels[0].waits = false;
     return maker_done(&m);
 }
 
