@@ -20,6 +20,10 @@ UNIT_TESTS += %D%/test_pass
 %C%_test_pass_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_pass_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_emit
+%C%_test_emit_SOURCES = %D%/test_emit.c %D%/unit.h
+%C%_test_emit_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
