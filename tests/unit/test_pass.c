@@ -118,30 +118,59 @@ static void schedules(void)
     check_rows(rows, sizeof rows / sizeof *rows, "events");
 }
 
-/* C01 for any number of layers: main never waits but for its own join, and one stream's order is as in the text. */
+static struct flow dual_branch(uint32_t layers)
+{
+    struct stem_out text = {0};
+    stem_out_str(&text, "input x; f@M R{x} W{h0}\n");
+    for (uint32_t l = 0; l < layers; l++)
+        stem_out_printf(&text, "s%u@A R{h%u} W{z%u}; g%u@M R{h%u} W{r%u}; t%u@M R{r%u} W{k%u}; e%u@M R{h%u,k%u} W{y%u};"
+                        "add%u@M R{y%u,z%u} W{h%u}\n", l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l + 1);
+    struct flow f = flow_new(stem_out_text(&text));
+    stem_out_free(&text);
+    return f;
+}
+
+/* C01 for any number of layers. */
 static void many_layers(void)
 {
     static const uint32_t layers[] = {8, 61};
+    static const char *const issued[] = {"g", "t", "e", "s", "add"};
     for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
-        struct stem_out text = {0};
-        stem_out_str(&text, "input h0\n");
-        for (uint32_t l = 0; l < layers[k]; l++)
-            stem_out_printf(&text, "s%u@A R{h%u} W{z%u}; g%u@M R{h%u} W{r%u}; t%u@M R{r%u} W{k%u}; e%u@M R{h%u,k%u} W{y%u};"
-                            "add%u@M R{y%u,z%u} W{h%u}\n", l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l + 1);
-        struct flow f = flow_new(stem_out_text(&text));
+        struct flow f = dual_branch(layers[k]);
         struct stem_options options = stem_options_default();
         CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, NULL));
-        static const char *const issued[] = {"g", "t", "e", "s", "add"};
-        for (uint32_t i = 0; i < f.program->sched.order.len; i++) {
+        for (uint32_t i = 1; i < f.program->sched.order.len; i++) {
             const char *name = stem_sym_str(f.strings, stem_op_at(f.program, f.program->sched.order.at[i])->name);
-            CU_ASSERT(!strncmp(name, issued[i % 5], strlen(issued[i % 5])));
+            CU_ASSERT(!strncmp(name, issued[(i - 1) % 5], strlen(issued[(i - 1) % 5])));
         }
         CU_ASSERT_EQUAL(f.program->sched.n_events, 2 * layers[k]);
         CU_ASSERT_EQUAL(f.program->sched.events_bound, 2 * layers[k]);
-        CU_ASSERT_EQUAL(f.program->sched.slab_bytes, 4 * 1024); /* h, z, and y beside r or k */
+        CU_ASSERT_EQUAL(f.program->sched.slab_bytes, 4 * 1024); /* h, z, y, and r or k */
+        CU_ASSERT_EQUAL(f.program->sched.lanes, 2);
+        CU_ASSERT_EQUAL(stem_diags_count(f.diags), 0);
         flow_free(&f);
-        stem_out_free(&text);
     }
 }
 
-UNIT_MAIN("pass", {"schedules", schedules}, {"many layers", many_layers})
+static void side_first_lanes(void)
+{
+    struct flow f = dual_branch(8);
+    struct stem_options options = stem_options_default();
+    struct stem_out o = {0};
+    options.order = STEM_ORDER_SIDE_FIRST;
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, NULL));
+    CU_ASSERT_EQUAL(f.program->sched.lanes, 9);
+    stem_diags_print(f.diags, (struct stem_diag_style){0}, &o);
+    UNIT_SAME_TEXT(stem_out_text(&o),
+                   "mainstem: warning: the driver will use 9 lanes for 2 streams: 'g1' opens one of its own [STEM2201]\n"
+                   "mainstem: note: it forks after 'add0'\n"
+                   "      = help: --order=main-first issues main's ops before those of the side streams\n");
+    stem_out_free(&o);
+    flow_free(&f);
+    f = dual_branch(8);
+    options.max_lanes = 2;
+    CU_ASSERT(!stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, NULL));
+    flow_free(&f);
+}
+
+UNIT_MAIN("pass", {"schedules", schedules}, {"many layers", many_layers}, {"lanes, side first", side_first_lanes})
