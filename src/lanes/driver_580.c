@@ -4,7 +4,7 @@
  * the data are in tests/lanes/data/, the rule in words and its exceptions in docs/lanes.md. Linear in nodes and
  * edges, but for graphs in which long chains of empty nodes hang below wide joins.
  *
- *   contract   empty nodes go, unless they have at least two parents and two children
+ *   contract   empty nodes go, in creation order, unless they have (by then) two parents and two children or more
  *   order      ids upwards; a node passed over because a parent was missing follows when its last parent is placed
  *   owner      the region of a node: its highest root, cut at nodes that are not kernels
  *   pinned     with one sink: nodes that every path crosses
@@ -157,14 +157,17 @@ static uint32_t place_of(const struct places *p, uint32_t from, uint32_t to)
     return p->key[s] ? p->place[s] : NONE;
 }
 
-/* Children of `e` go to the end of q's list, unless they are there already; then the last entry takes e's place. */
+/* Children of `e` go to the end of q's list, unless they are there already (an edge that was programmatic is ordinary
+ * then); then the last entry takes e's place. */
 static void hand_children_up(struct contraction *c, uint32_t q, uint32_t e)
 {
     struct list *kids = &c->kids[q];
     for (uint32_t i = 0; i < c->kids[e].len; i++) {
-        uint32_t v = c->kids[e].at[i].node;
-        if (place_of(&c->places, q, v) != NONE)
+        uint32_t v = c->kids[e].at[i].node, there = place_of(&c->places, q, v);
+        if (there != NONE) {
+            kids->at[there].prog = false;
             continue;
+        }
         place_set(c->a, &c->places, q, v, kids->len);
         append(c->a, kids, (struct kid){v, false});
         append(c->a, &c->folk[v], (struct kid){q, false});
@@ -213,8 +216,7 @@ static void contraction_result(struct model *m, const struct contraction *c)
 
 static void contract(struct model *m, const struct stem_lane_adj *full)
 {
-    uint32_t n = m->g->n, len;
-    uint32_t *order = visit_order(full, NULL, m->a, &len);
+    uint32_t n = m->g->n;
     struct contraction c = {
         .a = m->a,
         .kids = STEM_NEW_ARRAY(m->a, struct list, n),
@@ -232,9 +234,9 @@ static void contract(struct model *m, const struct stem_lane_adj *full)
         for (uint32_t k = full->parent_at[v]; k < full->parent_at[v + 1]; k++)
             append(m->a, &c.folk[v], (struct kid){full->parent[k], full->parent_prog[k]});
     }
-    for (uint32_t i = 0; i < len; i++)
-        if (stem_lane_kind_of(m->g, order[i]) == STEM_LANE_EMPTY)
-            contract_node(&c, order[i]);
+    for (uint32_t v = 0; v < n; v++)
+        if (stem_lane_kind_of(m->g, v) == STEM_LANE_EMPTY)
+            contract_node(&c, v);
     contraction_result(m, &c);
 }
 
@@ -408,14 +410,18 @@ static void visit(struct model *m, uint32_t u)
     uint32_t own = visit_fork(m, u, p, k);
     if (own == NONE || p < k)
         return;
-    /* Other children: the first free one goes on, if u's lane is unspent. */
+    /* Other children: the first free one goes on, if u's lane is unspent; a pinned one only if others come before it. */
+    bool first = true;
     for (uint32_t i = m->kid_at[u]; i < m->kid_at[u + 1]; i++) {
         uint32_t c = m->kid[i].node;
-        if ((is_kernel(m, u) && m->inner[c]) || m->lane[c] != NONE)
+        if (is_kernel(m, u) && m->inner[c])
             continue;
-        if (!m->pinned[c])
-            give(m, c, u, own);
-        return;
+        if (m->lane[c] == NONE) {
+            if (!m->pinned[c] || !first)
+                give(m, c, u, own);
+            return;
+        }
+        first = false;
     }
 }
 

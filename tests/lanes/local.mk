@@ -1,7 +1,7 @@
 # Tests of the lane model: measured graphs, and graphs of our own.
 lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/kinds.txt %D%/data/mixed.txt %D%/data/random.txt \
 	%D%/data/reference.txt %D%/data/small.txt
-EXTRA_DIST += $(lane_data_files)
+EXTRA_DIST += $(lane_data_files) %D%/rule.py
 
 if HAVE_CUNIT
 lane_tests = %D%/test_dot %D%/test_model %D%/test_relane %D%/test_repair %D%/test_report
