@@ -64,7 +64,8 @@ enum stem_status stem_pool_alloc(struct stem_exec *e, size_t bytes, struct CUstr
             return stem_fail(err, STEM_E_CUDA, "the caller's allocator has no %zu bytes", bytes);
     } else {
         if (!e->rt->pools)
-            return stem_fail(err, STEM_E_ARGUMENT, "this GPU has no memory pools: use slab mode or give an allocator");
+            return stem_fail(err, STEM_E_ARGUMENT,
+                             "this GPU has no memory pools: use slab mode or give an allocator");
         int code = e->rt->d.mem_alloc_async(at, bytes ? bytes : 1, stream);
         if (code) {
             *at = 0;
@@ -210,8 +211,8 @@ static enum stem_status check_binding(const struct stem_plan_buffer *b, const st
         return stem_fail(err, STEM_E_UNBOUND, "buffer %s is bound to %llu bytes, %llu are needed", b->name,
                          (unsigned long long)bound->bytes, (unsigned long long)b->bytes);
     if (bound->at % b->align)
-        return stem_fail(err, STEM_E_UNBOUND, "buffer %s is bound to an address that is not a multiple of %u", b->name,
-                         (unsigned)b->align);
+        return stem_fail(err, STEM_E_UNBOUND, "buffer %s is bound to an address that is not a multiple of %u",
+                         b->name, (unsigned)b->align);
     return STEM_OK;
 }
 

@@ -14,44 +14,46 @@ static const char source[] = "#define STEM_FILL_FN static __device__ __forceinli
 #define STEM_FILL_CODE(...) #__VA_ARGS__
 #include "fill_code.h"
 #undef STEM_FILL_CODE
-    "\n"
-    "extern \"C\" __global__ void stem_builtin_fill(unsigned char *at, unsigned long long n, struct stem_fill_rule r)\n"
-    "{\n"
-    "    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;\n"
-    "    unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
-    "    if (r.bits == 4) {\n"
-    "        for (; 2 * i < n; i += step) {\n"
-    "            unsigned high = 2 * i + 1 < n ? stem_fill_element(&r, 2 * i + 1) : 0;\n"
-    "            at[i] = (unsigned char)(stem_fill_element(&r, 2 * i) | high << 4);\n"
-    "        }\n"
-    "        return;\n"
-    "    }\n"
-    "    for (; i < n; i += step) {\n"
-    "        unsigned code = stem_fill_element(&r, i);\n"
-    "        if (r.bits == 32)\n"
-    "            ((unsigned *)at)[i] = code;\n"
-    "        else if (r.bits == 16)\n"
-    "            ((unsigned short *)at)[i] = (unsigned short)code;\n"
-    "        else\n"
-    "            at[i] = (unsigned char)code;\n"
-    "    }\n"
-    "}\n"
-    "\n"
-    "extern \"C\" __global__ void stem_builtin_delay(unsigned long long ns)\n"
-    "{\n"
-    "    unsigned long long start, now;\n"
-    "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(start));\n"
-    "    do\n"
-    "        asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
-    "    while (now - start < ns);\n"
-    "}\n";
+                             "\n"
+                             "extern \"C\" __global__ void stem_builtin_fill(unsigned char *at, unsigned long long "
+                             "n, struct stem_fill_rule r)\n"
+                             "{\n"
+                             "    unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;\n"
+                             "    unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+                             "    if (r.bits == 4) {\n"
+                             "        for (; 2 * i < n; i += step) {\n"
+                             "            unsigned high = 2 * i + 1 < n ? stem_fill_element(&r, 2 * i + 1) : 0;\n"
+                             "            at[i] = (unsigned char)(stem_fill_element(&r, 2 * i) | high << 4);\n"
+                             "        }\n"
+                             "        return;\n"
+                             "    }\n"
+                             "    for (; i < n; i += step) {\n"
+                             "        unsigned code = stem_fill_element(&r, i);\n"
+                             "        if (r.bits == 32)\n"
+                             "            ((unsigned *)at)[i] = code;\n"
+                             "        else if (r.bits == 16)\n"
+                             "            ((unsigned short *)at)[i] = (unsigned short)code;\n"
+                             "        else\n"
+                             "            at[i] = (unsigned char)code;\n"
+                             "    }\n"
+                             "}\n"
+                             "\n"
+                             "extern \"C\" __global__ void stem_builtin_delay(unsigned long long ns)\n"
+                             "{\n"
+                             "    unsigned long long start, now;\n"
+                             "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(start));\n"
+                             "    do\n"
+                             "        asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
+                             "    while (now - start < ns);\n"
+                             "}\n";
 
 const char *stem_builtin_source(void)
 {
     return source;
 }
 
-static enum stem_status function(struct stem_rt *rt, const char *name, struct CUfunc_st **f, struct stem_rt_error *err)
+static enum stem_status function(struct stem_rt *rt, const char *name, struct CUfunc_st **f,
+                                 struct stem_rt_error *err)
 {
     int code = rt->d.module_function(f, rt->builtin, name);
     if (!code)
@@ -91,11 +93,11 @@ void stem_builtin_unload(struct stem_rt *rt)
     rt->fill = rt->delay = NULL;
 }
 
-static enum stem_status launch(struct stem_rt *rt, struct CUfunc_st *f, unsigned blocks, unsigned threads, void **params,
-                               struct CUstream_st *stream, struct stem_rt_error *err)
+static enum stem_status launch(struct stem_rt *rt, struct CUfunc_st *f, unsigned blocks, unsigned threads,
+                               void **params, struct CUstream_st *stream, struct stem_rt_error *err)
 {
-    struct stem_cuda_launch_config config = {.grid_x = blocks, .grid_y = 1, .grid_z = 1,
-                                             .block_x = threads, .block_y = 1, .block_z = 1, .stream = stream};
+    struct stem_cuda_launch_config config = {
+        .grid_x = blocks, .grid_y = 1, .grid_z = 1, .block_x = threads, .block_y = 1, .block_z = 1, .stream = stream};
     int code = rt->d.launch(&config, f, params, NULL);
     return code ? stem_fail_cuda(err, &rt->d, code, "launching a built-in kernel") : STEM_OK;
 }
@@ -108,8 +110,8 @@ enum stem_status stem_delay(struct stem_rt *rt, uint32_t us, struct CUstream_st 
 }
 
 /* Without NVRTC the bytes come from the host: slower, and the same. */
-static enum stem_status fill_from_host(struct stem_rt *rt, const struct stem_plan_buffer *b, uint64_t seed, uint64_t at,
-                                       struct stem_rt_error *err)
+static enum stem_status fill_from_host(struct stem_rt *rt, const struct stem_plan_buffer *b, uint64_t seed,
+                                       uint64_t at, struct stem_rt_error *err)
 {
     void *data = malloc(b->bytes ? b->bytes : 1);
     if (!data)

@@ -39,8 +39,8 @@ static void hash_text(XXH3_state_t *h, const char *s)
     XXH3_128bits_update(h, s, strlen(s) + 1);
 }
 
-struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const char *const *options, uint32_t n_options,
-                                     int nvrtc_major, int nvrtc_minor)
+struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const char *const *options,
+                                     uint32_t n_options, int nvrtc_major, int nvrtc_minor)
 {
     XXH3_state_t h;
     XXH3_128bits_reset(&h);

@@ -13,8 +13,8 @@ struct stem_cache_key {
 };
 
 /* Of everything that a cubin depends on. */
-struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const char *const *options, uint32_t n_options,
-                                     int nvrtc_major, int nvrtc_minor);
+struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const char *const *options,
+                                     uint32_t n_options, int nvrtc_major, int nvrtc_minor);
 /* Directory by the rule of struct stem_compiler_options; malloc'd, or NULL if there is none. */
 char *stem_cache_dir(const char *chosen);
 /* True if an intact entry was read into *out. */

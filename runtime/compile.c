@@ -182,6 +182,9 @@ enum stem_status stem_compile(struct stem_compiler *c, const char *source, const
     }
     out->ms = (stem_now_us() - start) / 1e3;
     stem_log(&c->log, "cache", "sm_%u: %s in %.1f ms", (unsigned)arch,
-             s ? "failed" : out->cached ? "from the cache" : "compiled", out->ms);
+             s             ? "failed"
+             : out->cached ? "from the cache"
+                           : "compiled",
+             out->ms);
     return s;
 }

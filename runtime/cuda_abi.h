@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few types, layouts and constants of the CUDA driver API (12.4 and later, 64 bit) that the runtime uses, declared
- * here so that it builds without a toolkit. Handles are the driver's own incomplete structs, so a program that also
- * includes <cuda.h> can pass its handles without casts. tests/unit/test_cuda_abi.c compares everything with <cuda.h>
- * where a toolkit is found.
+ * The few types, layouts and constants of the CUDA driver API (12.4 and later, 64 bit) that the runtime uses,
+ * declared here so that it builds without a toolkit. Handles are the driver's own incomplete structs, so a program
+ * that also includes <cuda.h> can pass its handles without casts. tests/unit/test_cuda_abi.c compares everything with
+ * <cuda.h> where a toolkit is found.
  */
 #ifndef STEM_RUNTIME_CUDA_ABI_H
 #define STEM_RUNTIME_CUDA_ABI_H

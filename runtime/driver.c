@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads the CUDA driver by name. The entry points are looked up with the version suffix they are used with, so what is
- * called is what driver.def declares, whatever the driver's age.
+ * Loads the CUDA driver by name. The entry points are looked up with the version suffix they are used with, so what
+ * is called is what driver.def declares, whatever the driver's age.
  */
 #include "driver.h"
 
@@ -16,18 +16,19 @@ enum { LEAST_VERSION = 12040 };
 static enum stem_status look_up(struct stem_driver *d, const char *path, struct stem_rt_error *err)
 {
     const char *missing = NULL;
-#define X(member, symbol, params)                                    \
-    {                                                                \
-        void *at = dlsym(d->handle, #symbol);                        \
-        memcpy(&d->member, &at, sizeof at);                          \
-        if (!at && !missing)                                         \
-            missing = #symbol;                                       \
+#define X(member, symbol, params)                                                                                    \
+    {                                                                                                                \
+        void *at = dlsym(d->handle, #symbol);                                                                        \
+        memcpy(&d->member, &at, sizeof at);                                                                          \
+        if (!at && !missing)                                                                                         \
+            missing = #symbol;                                                                                       \
     }
 #include "driver.def"
 #undef X
     if (missing)
         return stem_fail(err, STEM_E_NO_DRIVER,
-                         "%s has no %s: a CUDA driver of version 12.4 or later (550 or later) is needed", path, missing);
+                         "%s has no %s: a CUDA driver of version 12.4 or later (550 or later) is needed", path,
+                         missing);
     return STEM_OK;
 }
 

@@ -41,7 +41,8 @@ enum stem_status stem_fail(struct stem_rt_error *err, enum stem_status s, const 
     return s;
 }
 
-enum stem_status stem_fail_cuda(struct stem_rt_error *err, const struct stem_driver *d, int code, const char *fmt, ...)
+enum stem_status stem_fail_cuda(struct stem_rt_error *err, const struct stem_driver *d, int code, const char *fmt,
+                                ...)
 {
     if (!err)
         return STEM_E_CUDA;

@@ -35,8 +35,8 @@ enum stem_status stem_check_variant_index(const struct stem_exec *e, uint32_t va
 {
     if (variant < e->plan->n_variants)
         return STEM_OK;
-    return stem_fail(err, STEM_E_ARGUMENT, "program %s has no variant %u: it has %u", e->plan->name, (unsigned)variant,
-                     (unsigned)e->plan->n_variants);
+    return stem_fail(err, STEM_E_ARGUMENT, "program %s has no variant %u: it has %u", e->plan->name,
+                     (unsigned)variant, (unsigned)e->plan->n_variants);
 }
 
 /* ---- checks ---- */
@@ -49,8 +49,8 @@ static enum stem_status check_edges(const struct stem_plan *p, uint32_t variant,
     uint32_t n = stem_plan_derive_edges(v, p->n_streams, &derived);
     enum stem_status s = STEM_OK;
     if (n == STEM_NONE)
-        return stem_fail(err, STEM_E_PLAN, "plan %s, variant %u: its steps imply no edges, or memory ran out", p->name,
-                         (unsigned)variant);
+        return stem_fail(err, STEM_E_PLAN, "plan %s, variant %u: its steps imply no edges, or memory ran out",
+                         p->name, (unsigned)variant);
     for (uint32_t i = 0; !s && (i < n || i < v->n_edges); i++) {
         const struct stem_plan_edge *a = i < n ? &derived[i] : NULL, *b = i < v->n_edges ? &v->edges[i] : NULL;
         if (a && b && a->from == b->from && a->to == b->to && a->kind == b->kind)
@@ -143,8 +143,8 @@ static enum stem_status load_externs(struct stem_exec *e, struct stem_rt_error *
         if (state->fn)
             continue;
         if (!x->library)
-            return stem_fail(err, STEM_E_EXTERN, "extern function %s is not registered, and the program names no library",
-                             x->name);
+            return stem_fail(err, STEM_E_EXTERN,
+                             "extern function %s is not registered, and the program names no library", x->name);
         state->library = dlopen(x->library, RTLD_NOW | RTLD_LOCAL);
         void *at = state->library ? dlsym(state->library, x->name) : NULL;
         if (!at) {
@@ -228,8 +228,9 @@ static enum stem_status make(struct stem_exec *e, struct stem_rt_error *err)
     return s;
 }
 
-enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const struct stem_exec_options *options,
-                               struct stem_exec **out, struct stem_rt_error *err)
+enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan,
+                               const struct stem_exec_options *options, struct stem_exec **out,
+                               struct stem_rt_error *err)
 {
     static const struct stem_exec_options defaults;
     stem_error_clear(err);

@@ -30,7 +30,8 @@ struct stem_binding {
 struct stem_variant_state {
     struct stem_route route;
     uint64_t *address; /* of each buffer, temporaries in the slab */
-    uint64_t *pool;    /* the same while an eager launch in pool mode runs: temporaries as allocated, 0 when they are not */
+    uint64_t
+        *pool; /* the same while an eager launch in pool mode runs: temporaries as allocated, 0 when they are not */
     uint64_t generation; /* of the bindings that `address` and its checks belong to; 0: none */
 };
 
@@ -66,8 +67,8 @@ struct stem_exec {
     struct stem_variant_state *variants;
 
     /* Scratch for one op. */
-    uint64_t *values;   /* kernel parameters: pointers, then scalars, 8 bytes each */
-    void **params;      /* their addresses */
+    uint64_t *values; /* kernel parameters: pointers, then scalars, 8 bytes each */
+    void **params;    /* their addresses */
     uint32_t max_params;
 };
 
@@ -112,8 +113,8 @@ bool stem_node_put(struct stem_node_map *m, struct CUgraphNode_st *node, uint32_
 uint32_t stem_node_op(const struct stem_node_map *m, struct CUgraphNode_st *node); /* STEM_NONE: unknown */
 void stem_node_map_free(struct stem_node_map *m);
 /* All nodes of a graph, malloc'd. */
-enum stem_status stem_graph_list(struct stem_rt *rt, struct CUgraph_st *graph, struct CUgraphNode_st ***nodes, size_t *n,
-                                 struct stem_rt_error *err);
+enum stem_status stem_graph_list(struct stem_rt *rt, struct CUgraph_st *graph, struct CUgraphNode_st ***nodes,
+                                 size_t *n, struct stem_rt_error *err);
 
 /* Compares a graph with a segment of a plan: each op has its node, no node is unknown (unless `foreign` allows nodes
  * of somebody else), and the edges between ops are the plan's. With `repair`, edges that a capture made programmatic
@@ -152,7 +153,7 @@ struct stem_replay {
     uint32_t variant;
     struct CUstream_st *main;
     bool capturing;
-    bool pool; /* eager only: temporaries are allocated and freed as the steps say */
+    bool pool;                                 /* eager only: temporaries are allocated and freed as the steps say */
     const struct stem_launch_options *options; /* eager only, may be NULL */
     struct stem_node_map *map;                 /* capture: gets the node of each op */
 };

@@ -46,7 +46,7 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
         int mantissa, bias;
         unsigned largest;
     } form[STEM_N_DTYPES] = {
-        [STEM_F32] = {23, 127, 0},   [STEM_F16] = {10, 15, 0x7bff}, [STEM_BF16] = {7, 127, 0x7f7f},
+        [STEM_F32] = {23, 127, 0},    [STEM_F16] = {10, 15, 0x7bff}, [STEM_BF16] = {7, 127, 0x7f7f},
         [STEM_F8E4M3] = {3, 7, 0x7e}, [STEM_NVFP4] = {1, 1, 7},
     };
     struct stem_fill_rule r = {

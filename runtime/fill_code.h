@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of fill.h, valid as C and as CUDA C++: fill.h includes it as code, builtin.c as text for NVRTC. Every
+ * The arithmetic of fill.h, valid as C and as CUDA C++: fill.h includes it as code, builtin.c as text for NVRTC. Each
  * float operation here rounds at most once and only in one place, so that contraction cannot change a bit.
  */
 STEM_FILL_CODE(

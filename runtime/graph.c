@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs of a program's own: one for each segment, by capture or node by node. Both ways end in the same comparison with the
- * plan, so both give the same nodes and edges.
+ * Graphs of a program's own: one for each segment, by capture or node by node. Both ways end in the same comparison
+ * with the plan, so both give the same nodes and edges.
  */
 #include "exec.h"
 
@@ -17,7 +17,7 @@ struct stem_graph {
     struct stem_exec *e;
     uint32_t variant;
     enum stem_graph_by by;
-    struct part *parts; /* of each segment */
+    struct part *parts;           /* of each segment */
     struct CUgraphNode_st **node; /* of each op; NULL where an extern op has several */
     uint64_t *address;            /* of each buffer, as the instantiated graphs have them */
     uint64_t generation;
@@ -72,7 +72,8 @@ static enum stem_status capture_child(struct stem_graph *g, uint32_t op, struct 
     int code = e->rt->d.stream_begin_capture(e->helper, STEM_CUDA_CAPTURE_MODE_THREAD_LOCAL);
     if (code)
         return stem_fail_cuda(err, &e->rt->d, code, "cuStreamBeginCapture");
-    enum stem_status s = stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
+    enum stem_status s =
+        stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
     return end_capture(g, e->helper, s, child, err);
 }
 
@@ -104,8 +105,8 @@ static enum stem_status add_node(struct stem_graph *g, uint32_t segment, uint32_
         s = capture_child(g, op, &child, err);
     if (!s) {
         stem_op_node(g->e, &v->ops[op], g->e->variants[g->variant].address, child, &params);
-        int code = rt->d.graph_add_node(&g->node[op], g->parts[segment].graph, n ? from : NULL, n ? data : NULL, n,
-                                        &params);
+        int code =
+            rt->d.graph_add_node(&g->node[op], g->parts[segment].graph, n ? from : NULL, n ? data : NULL, n, &params);
         if (code)
             s = stem_fail_cuda(err, &rt->d, code, "cuGraphAddNode");
     }
@@ -158,12 +159,15 @@ static enum stem_status build_segment(struct stem_graph *g, uint32_t segment, st
 static enum stem_status make_segment(struct stem_graph *g, uint32_t segment, struct stem_node_map *map,
                                      struct stem_rt_error *err)
 {
-    enum stem_status s = g->by == STEM_GRAPH_BY_CAPTURE ? capture_segment(g, segment, map, err)
-                                                        : build_segment(g, segment, map, err);
+    enum stem_status s =
+        g->by == STEM_GRAPH_BY_CAPTURE ? capture_segment(g, segment, map, err) : build_segment(g, segment, map, err);
     if (s)
         return s;
-    struct stem_graph_check check = {.e = g->e, .v = variant_of(g), .segment = segment,
-                                     .graph = g->parts[segment].graph, .map = map,
+    struct stem_graph_check check = {.e = g->e,
+                                     .v = variant_of(g),
+                                     .segment = segment,
+                                     .graph = g->parts[segment].graph,
+                                     .map = map,
                                      .repair = g->by == STEM_GRAPH_BY_CAPTURE};
     s = stem_graph_compare(&check, err);
     g->info.n_graphs++;
@@ -219,7 +223,8 @@ static void note_nodes(struct stem_graph *g, const struct stem_node_map *map)
     for (size_t i = 0; i < map->cap; i++) {
         if (!map->node[i])
             continue;
-        bool inline_extern = g->by == STEM_GRAPH_BY_CAPTURE && variant_of(g)->ops[map->op[i]].work == STEM_WORK_EXTERN;
+        bool inline_extern =
+            g->by == STEM_GRAPH_BY_CAPTURE && variant_of(g)->ops[map->op[i]].work == STEM_WORK_EXTERN;
         g->node[map->op[i]] = inline_extern ? NULL : map->node[i];
     }
 }
@@ -355,7 +360,8 @@ enum stem_status stem_graph_launch(struct stem_graph *g, struct CUstream_st *str
         s = stem_fail(err, STEM_E_CAPTURE, "the stream is capturing: use stem_exec_record");
     if (!s && g->generation != e->generation)
         s = stem_fail(err, STEM_E_STALE,
-                      "bindings of program %s changed after the graph was built: call stem_graph_update", e->plan->name);
+                      "bindings of program %s changed after the graph was built: call stem_graph_update",
+                      e->plan->name);
     if (!s && variant_of(g)->n_segments > g->info.n_graphs)
         s = stem_check_side_streams(e, &c, err);
     if (!s)
@@ -390,8 +396,9 @@ static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem
     struct CUgraph_st *child = NULL;
     enum stem_status s = STEM_OK;
     if (!g->node[op])
-        return stem_fail(err, STEM_E_CAPTURE,
-                         "an extern op that was captured in line cannot be updated: build the graph again, or by nodes");
+        return stem_fail(
+            err, STEM_E_CAPTURE,
+            "an extern op that was captured in line cannot be updated: build the graph again, or by nodes");
     if (o->work == STEM_WORK_EXTERN)
         s = capture_child(g, op, &child, err);
     if (s)
@@ -402,8 +409,8 @@ static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem
     return code ? stem_fail_cuda(err, &rt->d, code, "cuGraphExecNodeSetParams") : STEM_OK;
 }
 
-/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives every
- * node its addresses again. */
+/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives
+ * every node its addresses again. */
 static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = variant_of(g);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronous helpers for callers that do not want to load the driver themselves: memory, copies, streams, timers. They
- * work on a stream of the device's own, never on the default stream.
+ * Synchronous helpers for callers that do not want to load the driver themselves: memory, copies, streams, timers.
+ * They work on a stream of the device's own, never on the default stream.
  */
 #include "internal.h"
 
@@ -56,7 +56,8 @@ enum stem_status stem_rt_upload(struct stem_rt *rt, uint64_t to, const void *fro
     return s;
 }
 
-enum stem_status stem_rt_download(struct stem_rt *rt, void *to, uint64_t from, size_t bytes, struct stem_rt_error *err)
+enum stem_status stem_rt_download(struct stem_rt *rt, void *to, uint64_t from, size_t bytes,
+                                  struct stem_rt_error *err)
 {
     stem_error_clear(err);
     enum stem_status s = bytes ? stem_enter(rt, err) : STEM_OK;

@@ -16,8 +16,8 @@
 enum stem_status stem_fail(struct stem_rt_error *err, enum stem_status s, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same for a driver call that returned `code`. `d` may be NULL. */
-enum stem_status stem_fail_cuda(struct stem_rt_error *err, const struct stem_driver *d, int code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+enum stem_status stem_fail_cuda(struct stem_rt_error *err, const struct stem_driver *d, int code, const char *fmt,
+                                ...) __attribute__((format(printf, 4, 5)));
 /* Puts the op in front of a message that is there already. */
 void stem_error_at_op(struct stem_rt_error *err, const struct stem_plan *p, const struct stem_plan_variant *v,
                       uint32_t op);
@@ -46,7 +46,7 @@ struct stem_rt {
     int priority_least, priority_greatest;
     atomic_llong live; /* driver objects that the library owns */
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock;       /* guards what follows */
     struct CUstream_st *stream; /* of the helpers */
     struct CUmod_st *builtin;
     struct CUfunc_st *fill, *delay;
@@ -59,13 +59,15 @@ void stem_leave(struct stem_rt *rt);
 bool stem_enter_to_free(struct stem_rt *rt);
 
 /* Driver objects, counted in rt->live. Destroying NULL or 0 does nothing. */
-enum stem_status stem_new_stream(struct stem_rt *rt, int32_t priority, struct CUstream_st **s, struct stem_rt_error *err);
+enum stem_status stem_new_stream(struct stem_rt *rt, int32_t priority, struct CUstream_st **s,
+                                 struct stem_rt_error *err);
 void stem_drop_stream(struct stem_rt *rt, struct CUstream_st *s);
 enum stem_status stem_new_event(struct stem_rt *rt, unsigned flags, struct CUevent_st **e, struct stem_rt_error *err);
 void stem_drop_event(struct stem_rt *rt, struct CUevent_st *e);
 enum stem_status stem_new_memory(struct stem_rt *rt, size_t bytes, uint64_t *at, struct stem_rt_error *err);
 void stem_drop_memory(struct stem_rt *rt, uint64_t at);
-enum stem_status stem_new_module(struct stem_rt *rt, const void *image, struct CUmod_st **m, struct stem_rt_error *err);
+enum stem_status stem_new_module(struct stem_rt *rt, const void *image, struct CUmod_st **m,
+                                 struct stem_rt_error *err);
 void stem_drop_module(struct stem_rt *rt, struct CUmod_st *m);
 enum stem_status stem_new_graph(struct stem_rt *rt, struct CUgraph_st **g, struct stem_rt_error *err);
 void stem_drop_graph(struct stem_rt *rt, struct CUgraph_st *g);
@@ -80,5 +82,10 @@ enum stem_status stem_builtin_load(struct stem_rt *rt, struct stem_rt_error *err
 const char *stem_builtin_source(void);
 void stem_builtin_unload(struct stem_rt *rt);
 enum stem_status stem_delay(struct stem_rt *rt, uint32_t us, struct CUstream_st *stream, struct stem_rt_error *err);
+
+/* ---- audit (audit.c) ---- */
+
+/* stem_audit_lanes on records in order of start. */
+uint32_t stem_count_lanes(const struct stem_audit_record *records, size_t n, uint32_t **counts);
 
 #endif

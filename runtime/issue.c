@@ -41,8 +41,10 @@ static enum stem_status check_operands(const struct stem_exec *e, const struct s
     for (uint32_t i = 0; i < op->n_operands; i++) {
         const struct stem_tensor *t = &op->operands[i].tensor;
         if (t->buffer != STEM_NONE && e->values[i] == t->offset && stem_tensor_extent(t))
-            return stem_fail(err, STEM_E_PLAN, "operand %u has no memory: it is used before it is allocated or after it "
-                             "is freed", (unsigned)i);
+            return stem_fail(err, STEM_E_PLAN,
+                             "operand %u has no memory: it is used before it is allocated or after it "
+                             "is freed",
+                             (unsigned)i);
     }
     return STEM_OK;
 }
@@ -93,7 +95,8 @@ static enum stem_status call_extern(struct stem_exec *e, const struct stem_plan_
     int rc = e->externs[op->function].fn(&call, stream);
     if (at != operands)
         free(at);
-    return rc ? stem_fail(err, STEM_E_EXTERN, "extern function %s returned %d", e->plan->externs[op->function].name, rc)
+    return rc ? stem_fail(err, STEM_E_EXTERN, "extern function %s returned %d", e->plan->externs[op->function].name,
+                          rc)
               : STEM_OK;
 }
 
@@ -109,7 +112,8 @@ enum stem_status stem_issue_op(struct stem_exec *e, const struct stem_plan_op *o
     case STEM_WORK_LAUNCH:
         return launch_kernel(e, op, stream, err);
     case STEM_WORK_MEMSET:
-        code = e->rt->d.memset_d8(e->values[0], op->memset_value, stem_tensor_extent(&op->operands[0].tensor), stream);
+        code =
+            e->rt->d.memset_d8(e->values[0], op->memset_value, stem_tensor_extent(&op->operands[0].tensor), stream);
         return code ? stem_fail_cuda(err, &e->rt->d, code, "cuMemsetD8Async") : STEM_OK;
     case STEM_WORK_EXTERN:
         return call_extern(e, op, stream, capturing, err);
@@ -117,8 +121,8 @@ enum stem_status stem_issue_op(struct stem_exec *e, const struct stem_plan_op *o
     return stem_fail(err, STEM_E_PLAN, "unknown work");
 }
 
-void stem_op_node(struct stem_exec *e, const struct stem_plan_op *op, const uint64_t *address, struct CUgraph_st *child,
-                  struct stem_cuda_node_params *out)
+void stem_op_node(struct stem_exec *e, const struct stem_plan_op *op, const uint64_t *address,
+                  struct CUgraph_st *child, struct stem_cuda_node_params *out)
 {
     memset(out, 0, sizeof *out);
     stem_op_params(e, op, address);

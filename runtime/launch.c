@@ -15,8 +15,9 @@ static enum stem_status check_recordable(const struct stem_exec *e, uint32_t var
             return STEM_E_CAPTURE;
         }
     if (e->plan->slab_bytes && !e->slab)
-        return stem_fail(err, STEM_E_CAPTURE,
-                         "recording would have to allocate the slab: call stem_exec_prepare before the capture begins");
+        return stem_fail(
+            err, STEM_E_CAPTURE,
+            "recording would have to allocate the slab: call stem_exec_prepare before the capture begins");
     return STEM_OK;
 }
 
@@ -51,7 +52,8 @@ static enum stem_status record(struct stem_exec *e, uint32_t variant, struct CUs
     for (uint32_t i = 0; i < v->n_segments && !s; i++)
         s = stem_replay_segment(&r, i, err);
     for (uint32_t i = 0; i < v->n_segments && !s; i++) {
-        struct stem_graph_check check = {.e = e, .v = v, .segment = i, .graph = c->graph, .map = &map, .foreign = true};
+        struct stem_graph_check check = {
+            .e = e, .v = v, .segment = i, .graph = c->graph, .map = &map, .foreign = true};
         s = stem_graph_compare(&check, err);
     }
     stem_node_map_free(&map);
@@ -64,8 +66,8 @@ static enum stem_status eager(struct stem_exec *e, uint32_t variant, struct CUst
                               const struct stem_launch_options *options, struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = &e->plan->variants[variant];
-    struct stem_replay r = {.e = e, .variant = variant, .main = stream, .options = options,
-                            .pool = e->o.memory == STEM_MEMORY_POOL};
+    struct stem_replay r = {
+        .e = e, .variant = variant, .main = stream, .options = options, .pool = e->o.memory == STEM_MEMORY_POOL};
     enum stem_status s = stem_order_begin(e, stream, err);
     if (!s && options && options->poison && e->slab) {
         int code = e->rt->d.memset_d8(e->slab, 0xff, e->plan->slab_bytes, stream);
@@ -82,8 +84,8 @@ static enum stem_status eager(struct stem_exec *e, uint32_t variant, struct CUst
 }
 
 /* What every kind of launch checks first. */
-static enum stem_status begin(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream, struct stem_capture *c,
-                              struct stem_rt_error *err)
+static enum stem_status begin(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream,
+                              struct stem_capture *c, struct stem_rt_error *err)
 {
     enum stem_status s = stem_check_variant_index(e, variant, err);
     if (!s)

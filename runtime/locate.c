@@ -20,10 +20,11 @@
 #define STEM_CUDA_HOME ""
 #endif
 
-static const char *const toolkit_dirs[] = {"lib64", "lib", "targets/*/lib", "extras/CUPTI/lib64", "nvidia/*/lib", NULL};
-static const char *const wheel_dirs[] = {
-    "lib/python3*/site-packages/nvidia/*/lib", "lib/python3*/dist-packages/nvidia/*/lib",
-    "lib/python3/dist-packages/nvidia/*/lib", NULL};
+static const char *const toolkit_dirs[] = {"lib64",        "lib", "targets/*/lib", "extras/CUPTI/lib64",
+                                           "nvidia/*/lib", NULL};
+static const char *const wheel_dirs[] = {"lib/python3*/site-packages/nvidia/*/lib",
+                                         "lib/python3*/dist-packages/nvidia/*/lib",
+                                         "lib/python3/dist-packages/nvidia/*/lib", NULL};
 
 /* RTLD_NODELETE: these libraries keep threads and thread-local state, and do not expect to be unmapped. */
 static void *open_library(const char *path)

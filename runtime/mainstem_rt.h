@@ -15,8 +15,8 @@
  *
  * Threads. A stem_rt and a stem_compiler may be used by any number of threads at once. A stem_exec, with the graphs
  * made from it, is used by one thread at a time; a second one that comes too early gets STEM_E_BUSY, never
- * corruption. Different programs do not interact. Every call makes the device's primary context current for its duration
- * and restores what was current before.
+ * corruption. Different programs do not interact. Every call makes the device's primary context current for its
+ * duration and restores what was current before.
  *
  * Streams are CUstream handles, written here without <cuda.h>; device addresses are uint64_t (CUdeviceptr).
  */
@@ -50,22 +50,22 @@ struct stem_audit;
 /* ---- errors ---- */
 
 /* X(enum suffix, what it means) */
-#define STEM_STATUSES(X)                                                       \
-    X(OK, "success")                                                           \
-    X(E_ARGUMENT, "an argument is out of range")                               \
-    X(E_MEMORY, "out of host memory")                                          \
-    X(E_PLAN, "the plan cannot be walked")                                     \
-    X(E_NO_DRIVER, "the CUDA driver is missing or too old")                    \
-    X(E_NO_DEVICE, "there is no such GPU")                                     \
-    X(E_NO_NVRTC, "NVRTC is missing")                                          \
-    X(E_COMPILE, "NVRTC rejected the source")                                  \
-    X(E_NO_CUPTI, "CUPTI is missing")                                          \
-    X(E_CUDA, "a driver call failed")                                          \
-    X(E_UNBOUND, "an external buffer is not bound, or its binding is too small") \
-    X(E_BUSY, "another thread is using the program")                           \
-    X(E_EXTERN, "an extern function is missing or failed")                     \
-    X(E_CAPTURE, "cannot be recorded")                                         \
-    X(E_MISMATCH, "the graph is not the plan's")                               \
+#define STEM_STATUSES(X)                                                                                             \
+    X(OK, "success")                                                                                                 \
+    X(E_ARGUMENT, "an argument is out of range")                                                                     \
+    X(E_MEMORY, "out of host memory")                                                                                \
+    X(E_PLAN, "the plan cannot be walked")                                                                           \
+    X(E_NO_DRIVER, "the CUDA driver is missing or too old")                                                          \
+    X(E_NO_DEVICE, "there is no such GPU")                                                                           \
+    X(E_NO_NVRTC, "NVRTC is missing")                                                                                \
+    X(E_COMPILE, "NVRTC rejected the source")                                                                        \
+    X(E_NO_CUPTI, "CUPTI is missing")                                                                                \
+    X(E_CUDA, "a driver call failed")                                                                                \
+    X(E_UNBOUND, "an external buffer is not bound, or its binding is too small")                                     \
+    X(E_BUSY, "another thread is using the program")                                                                 \
+    X(E_EXTERN, "an extern function is missing or failed")                                                           \
+    X(E_CAPTURE, "cannot be recorded")                                                                               \
+    X(E_MISMATCH, "the graph is not the plan's")                                                                     \
     X(E_STALE, "bindings changed after the graph was built")
 
 enum stem_status {
@@ -84,8 +84,8 @@ struct stem_rt_error {
 
 STEM_API const char *stem_status_text(enum stem_status s);
 
-/* What the library would print if it printed. `topic` is "cache", "launch" or "capture". Called from the thread that made the
- * call, with its locks held: do not call back into the library. */
+/* What the library would print if it printed. `topic` is "cache", "launch" or "capture". Called from the thread that
+ * made the call, with its locks held: do not call back into the library. */
 struct stem_log {
     void (*line)(void *user, const char *topic, const char *text);
     void *user;
@@ -109,15 +109,15 @@ STEM_API void stem_compiler_close(struct stem_compiler *c);
 struct stem_cubin {
     void *data;
     size_t bytes;
-    bool cached;     /* came from the cache: NVRTC compiled nothing */
-    double ms;       /* time of the call */
-    char *log;       /* what NVRTC said, "" if nothing; lines refer to the .stem file where #line says so */
+    bool cached; /* came from the cache: NVRTC compiled nothing */
+    double ms;   /* time of the call */
+    char *log;   /* what NVRTC said, "" if nothing; lines refer to the .stem file where #line says so */
     int nvrtc_major, nvrtc_minor;
 };
 
 /* Compiles CUDA C for sm_<sm> into a cubin (never PTX, so a driver older than NVRTC can load it). `name` is what
- * messages call the text; `options` are further NVRTC options, n of them. On STEM_E_COMPILE out->log holds the whole log.
- * Free with stem_cubin_free, after failure too. */
+ * messages call the text; `options` are further NVRTC options, n of them. On STEM_E_COMPILE out->log holds the whole
+ * log. Free with stem_cubin_free, after failure too. */
 STEM_API enum stem_status stem_compile(struct stem_compiler *c, const char *source, const char *name, uint32_t sm,
                                        const char *const *options, uint32_t n_options, struct stem_cubin *out,
                                        struct stem_rt_error *err);
@@ -145,11 +145,11 @@ STEM_API void stem_rt_close(struct stem_rt *rt);
 
 struct stem_rt_info {
     char name[128];
-    uint32_t sm;     /* 90 */
-    int driver;      /* 13000: CUDA 13.0 */
+    uint32_t sm; /* 90 */
+    int driver;  /* 13000: CUDA 13.0 */
     uint64_t free_bytes, total_bytes;
-    int64_t live;    /* driver objects (streams, events, modules, graphs, allocations) that the library created and has
-                        not destroyed: 0 when nothing but the device is open */
+    int64_t live; /* driver objects (streams, events, modules, graphs, allocations) that the library created and has
+                     not destroyed: 0 when nothing but the device is open */
 };
 STEM_API enum stem_status stem_rt_info(struct stem_rt *rt, struct stem_rt_info *info, struct stem_rt_error *err);
 STEM_API struct stem_compiler *stem_rt_compiler(struct stem_rt *rt);
@@ -186,10 +186,10 @@ STEM_API enum stem_status stem_timer_stop(struct stem_timer *t, struct CUstream_
 /* What an extern function gets. It enqueues its work on `stream` and returns 0; it must not synchronise, allocate or
  * touch another stream, unless it forks from `stream` and rejoins. Everything here is valid during the call only. */
 struct stem_call {
-    uint32_t version;                       /* 1 */
-    const char *name;                       /* of the op */
+    uint32_t version; /* 1 */
+    const char *name; /* of the op */
     uint32_t n_operands;
-    void *const *operands;                  /* addresses; NULL where an optional operand is absent */
+    void *const *operands;                   /* addresses; NULL where an optional operand is absent */
     const struct stem_plan_operand *tensors; /* access, dtype, shape and strides of each */
     uint32_t n_scalars;
     const struct stem_scalar *scalars;
@@ -209,16 +209,18 @@ struct stem_extern {
 
 enum stem_memory {
     STEM_MEMORY_SLAB, /* one allocation, offsets from the plan */
-    STEM_MEMORY_POOL, /* eager launches allocate and free each buffer in stream order; recorded ones use a slab that the
-                         program owns, and free nothing */
+    STEM_MEMORY_POOL, /* eager launches allocate and free each buffer in stream order; recorded ones use a slab that
+                         the program owns, and free nothing */
 };
 
 struct stem_exec_options {
     enum stem_memory memory;
-    /* SLAB: memory of the caller, at least plan.slab_bytes and 256-byte aligned, which must outlive the program; 0: own. */
+    /* SLAB: memory of the caller, at least plan.slab_bytes and 256-byte aligned, which must outlive the program; 0:
+     * own. */
     uint64_t slab, slab_bytes;
-    /* Where own memory comes from; NULL: the driver (cuMemAlloc, and in pool mode cuMemAllocAsync). `stream` is the stream in whose
-     * order memory is needed or given up. alloc returns 0 on failure. Neither is called during a capture. */
+    /* Where own memory comes from; NULL: the driver (cuMemAlloc, and in pool mode cuMemAllocAsync). `stream` is the
+     * stream in whose order memory is needed or given up. alloc returns 0 on failure. Neither is called during a
+     * capture. */
     uint64_t (*alloc)(void *user, size_t bytes, struct CUstream_st *stream);
     void (*free)(void *user, uint64_t at, size_t bytes, struct CUstream_st *stream);
     void *user;
@@ -262,8 +264,8 @@ struct stem_launch_options {
     bool poison;       /* fill the slab with 0xff bytes first */
     uint32_t delay_op; /* a kernel that spins for delay_us goes before this op on its stream; STEM_NONE: none */
     uint32_t delay_us;
-    /* One op at a time: after each, everything is waited for and `after_op` called; false from it ends the launch with
-     * STEM_E_ARGUMENT. operands[i] is the address of operand i. stem_rt_download may be called from it. */
+    /* One op at a time: after each, everything is waited for and `after_op` called; false from it ends the launch
+     * with STEM_E_ARGUMENT. operands[i] is the address of operand i. stem_rt_download may be called from it. */
     bool (*after_op)(void *user, const struct stem_plan_op *op, uint32_t index, const uint64_t *operands);
     void *user;
 };
@@ -276,9 +278,9 @@ STEM_API enum stem_status stem_exec_launch(struct stem_exec *e, uint32_t variant
 STEM_API enum stem_status stem_exec_launch_with(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream,
                                                 const struct stem_launch_options *options, struct stem_rt_error *err);
 /* Records a variant into the capture that `stream` is in: side streams fork from it and rejoin. Allocates nothing and
- * synchronises nothing. The recorded graph uses the program's memory: the program must outlive it, and the caller must
- * not let two launches of the program overlap. After an error the side streams have rejoined, or have been taken out of
- * the capture by invalidating it; the capture is the caller's to end, and the program can be used again. */
+ * synchronises nothing. The recorded graph uses the program's memory: the program must outlive it, and the caller
+ * must not let two launches of the program overlap. After an error the side streams have rejoined, or have been taken
+ * out of the capture by invalidating it; the capture is the caller's to end, and the program can be used again. */
 STEM_API enum stem_status stem_exec_record(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream,
                                            struct stem_rt_error *err);
 
@@ -313,20 +315,21 @@ struct stem_audit_options {
     const char *cupti; /* path of libcupti; NULL: searched for like NVRTC */
 };
 struct stem_audit_record {
-    const char *name;   /* of the kernel; valid until the audit is freed */
-    uint32_t stream;    /* CUPTI's stream id: the lane, when graph is not 0 */
-    uint32_t graph;     /* CUPTI's graph id, 0 outside graphs */
+    const char *name; /* of the kernel; valid until the audit is freed */
+    uint32_t stream;  /* CUPTI's stream id: the lane, when graph is not 0 */
+    uint32_t graph;   /* CUPTI's graph id, 0 outside graphs */
     uint64_t graph_node;
     uint32_t correlation; /* one for each replay */
     uint64_t start_ns, end_ns;
 };
-/* Loads CUPTI and starts to collect kernel records. Call it before stem_rt_open where possible: work of a context that
- * exists already may be recorded incompletely. One audit at a time in a process: CUPTI is a per-process facility. */
+/* Loads CUPTI and starts to collect kernel records. Call it before stem_rt_open where possible: work of a context
+ * that exists already may be recorded incompletely. One audit at a time in a process: CUPTI is a per-process
+ * facility. */
 STEM_API enum stem_status stem_audit_start(const struct stem_audit_options *options, struct stem_audit **audit,
                                            struct stem_rt_error *err);
 /* Flushes and stops; everything launched must have been synchronised. The records are in order of start. */
-STEM_API enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_record **records,
-                                          uint32_t *n, struct stem_rt_error *err);
+STEM_API enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_record **records, uint32_t *n,
+                                          struct stem_rt_error *err);
 /* Lanes of each replay (of each correlation id with a graph), in order of start: counts[i] distinct streams. Into a
  * malloc'd array; the count, or STEM_NONE when out of memory. After stem_audit_stop. */
 STEM_API uint32_t stem_audit_lanes(const struct stem_audit *a, uint32_t **counts);

@@ -69,8 +69,8 @@ void stem_node_map_free(struct stem_node_map *m)
 
 /* ---- reading back ---- */
 
-enum stem_status stem_graph_list(struct stem_rt *rt, struct CUgraph_st *graph, struct CUgraphNode_st ***nodes, size_t *n,
-                                 struct stem_rt_error *err)
+enum stem_status stem_graph_list(struct stem_rt *rt, struct CUgraph_st *graph, struct CUgraphNode_st ***nodes,
+                                 size_t *n, struct stem_rt_error *err)
 {
     *nodes = NULL;
     *n = 0;
@@ -130,7 +130,8 @@ static const struct stem_plan_edge *find_edge(const struct stem_plan_variant *v,
     return low < v->n_edges && v->edges[low].from == from && v->edges[low].to == to ? &v->edges[low] : NULL;
 }
 
-/* A capture makes every edge into a programmatic launch programmatic; the plan has only the one from its own stream so. */
+/* A capture makes every edge into a programmatic launch programmatic; the plan has only the one from its own stream
+ * so. */
 static enum stem_status repair(const struct stem_graph_check *c, struct edge_list *l, struct stem_rt_error *err)
 {
     static const struct stem_cuda_edge full;
@@ -205,9 +206,10 @@ static enum stem_status compare_nodes(struct stem_graph_check *c, struct stem_rt
     return status;
 }
 
-/* Marks each edge of the plan that the graph has; the first in the plan's order that is missing, or of another kind, or the
- * lowest that is too many, is the difference. */
-static enum stem_status compare_edges(struct stem_graph_check *c, const struct edge_list *l, struct stem_rt_error *err)
+/* Marks each edge of the plan that the graph has; the first in the plan's order that is missing, or of another kind,
+ * or the lowest that is too many, is the difference. */
+static enum stem_status compare_edges(struct stem_graph_check *c, const struct edge_list *l,
+                                      struct stem_rt_error *err)
 {
     enum stem_status s = STEM_OK;
     struct stem_plan_edge extra = {STEM_NONE, STEM_NONE, STEM_EDGE_FULL, false};

@@ -120,8 +120,11 @@ enum stem_status stem_nvrtc_load(struct stem_nvrtc *n, const char *path, struct 
         return s;
     }
     if (!symbols(n) || n->version(&n->major, &n->minor) || !(n->path = library_path(n)) || !read_archs(n)) {
-        enum stem_status s = stem_fail(err, STEM_E_NO_NVRTC, "%s is not an NVRTC that can be used: 12.4 or later is needed",
-                                       n->path ? n->path : path ? path : "libnvrtc");
+        enum stem_status s =
+            stem_fail(err, STEM_E_NO_NVRTC, "%s is not an NVRTC that can be used: 12.4 or later is needed",
+                      n->path ? n->path
+                      : path  ? path
+                              : "libnvrtc");
         stem_nvrtc_unload(n);
         return s;
     }

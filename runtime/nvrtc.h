@@ -43,7 +43,8 @@ enum stem_status stem_nvrtc_compile(struct stem_nvrtc *n, const char *source, co
                                     struct stem_rt_error *err);
 
 /* Tries `name` (a shell pattern) in the library directories where CUDA may be: $MAINSTEM_CUDA (and nowhere else if it
- * is set), the configured toolkit, the loader's path, /usr/local/cuda, Python's nvidia wheels. NULL with *why malloc'd. */
+ * is set), the configured toolkit, the loader's path, /usr/local/cuda, Python's nvidia wheels. NULL with *why
+ * malloc'd. */
 void *stem_cuda_library(const char *name, const char *const *sonames, char **why);
 
 #endif

@@ -299,7 +299,8 @@ static void write_op(struct text *t, const struct stem_plan_op *op)
     put(t, "}");
 }
 
-/* Short records, since there are many: ["op",stream,index] and [from,to,"full"] or [from,to,"full","continuation"]. */
+/* Short records, since there are many: ["op",stream,index] and [from,to,"full"] or [from,to,"full","continuation"].
+ */
 static void write_step(struct text *t, const struct stem_step *s)
 {
     char line[64];

@@ -5,11 +5,29 @@
 #ifndef STEM_RUNTIME_PLAN_NAMES_H
 #define STEM_RUNTIME_PLAN_NAMES_H
 
-#define STEM_NAMES_BUFFER {"temp", "input", "output", "weight", "state"}
-#define STEM_NAMES_ACCESS {"", "read", "write", "readwrite"}
-#define STEM_NAMES_SCALAR {"i32", "i64", "f32"}
-#define STEM_NAMES_WORK {"launch", "memset", "extern"}
-#define STEM_NAMES_STEP {"op", "record", "wait", "alloc", "free", "segment"}
-#define STEM_NAMES_EDGE {"full", "programmatic"}
+#define STEM_NAMES_BUFFER                                                                                            \
+    {                                                                                                                \
+        "temp", "input", "output", "weight", "state"                                                                 \
+    }
+#define STEM_NAMES_ACCESS                                                                                            \
+    {                                                                                                                \
+        "", "read", "write", "readwrite"                                                                             \
+    }
+#define STEM_NAMES_SCALAR                                                                                            \
+    {                                                                                                                \
+        "i32", "i64", "f32"                                                                                          \
+    }
+#define STEM_NAMES_WORK                                                                                              \
+    {                                                                                                                \
+        "launch", "memset", "extern"                                                                                 \
+    }
+#define STEM_NAMES_STEP                                                                                              \
+    {                                                                                                                \
+        "op", "record", "wait", "alloc", "free", "segment"                                                           \
+    }
+#define STEM_NAMES_EDGE                                                                                              \
+    {                                                                                                                \
+        "full", "programmatic"                                                                                       \
+    }
 
 #endif

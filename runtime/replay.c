@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Replays steps on streams. The same walk serves eager launches, the capture of graphs of our own and recording into
- * somebody else's capture. Nothing here depends on a flag that would have to be restored: whether frees happen is a member of
- * the walk, which ends with the call.
+ * somebody else's capture. Nothing here depends on a flag that would have to be restored: whether frees happen is a
+ * member of the walk, which ends with the call.
  */
 #include "exec.h"
 
@@ -51,7 +51,8 @@ static enum stem_status note_node(const struct walk *w, uint32_t op)
 
 static int by_address(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t) * (struct CUgraphNode_st *const *)a, y = (uintptr_t) * (struct CUgraphNode_st *const *)b;
+    uintptr_t x = (uintptr_t) * (struct CUgraphNode_st *const *)a,
+              y = (uintptr_t) * (struct CUgraphNode_st *const *)b;
     return (x > y) - (x < y);
 }
 
@@ -156,7 +157,8 @@ static enum stem_status run_step(const struct walk *w, uint32_t index)
     case STEM_STEP_OP:
         return run_op(w, step->index);
     case STEM_STEP_RECORD:
-        return cuda_status(w, d->event_record(w->e->events[step->index], stream_of(w, step->stream)), "cuEventRecord");
+        return cuda_status(w, d->event_record(w->e->events[step->index], stream_of(w, step->stream)),
+                           "cuEventRecord");
     case STEM_STEP_WAIT:
         if (w->route->skip[index])
             return STEM_OK;
@@ -192,8 +194,8 @@ static enum stem_status fork_streams(const struct walk *w)
     return STEM_OK;
 }
 
-/* After a failure: nothing may stay outstanding on a side stream, or forked from the caller's capture. Errors here are
- * not reported: the first one is what matters, and a capture that is invalid has let go of its streams. */
+/* After a failure: nothing may stay outstanding on a side stream, or forked from the caller's capture. Errors here
+ * are not reported: the first one is what matters, and a capture that is invalid has let go of its streams. */
 static void rejoin(const struct walk *w)
 {
     const struct stem_driver *d = &w->e->rt->d;
@@ -232,8 +234,12 @@ static enum stem_status free_rest(const struct walk *w)
 enum stem_status stem_replay_segment(struct stem_replay *r, uint32_t segment, struct stem_rt_error *err)
 {
     struct stem_variant_state *state = &r->e->variants[r->variant];
-    struct walk w = {.r = r, .e = r->e, .v = &r->e->plan->variants[r->variant], .route = &state->route,
-                     .segment = segment, .err = err};
+    struct walk w = {.r = r,
+                     .e = r->e,
+                     .v = &r->e->plan->variants[r->variant],
+                     .route = &state->route,
+                     .segment = segment,
+                     .err = err};
     const struct stem_plan_segment *s = &w.v->segments[segment];
     w.pool = r->pool;
     w.address = w.pool ? state->pool : state->address;

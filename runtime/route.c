@@ -13,11 +13,11 @@ struct walk {
     const struct stem_plan *p;
     const struct stem_plan_variant *v;
     struct stem_route *route;
-    uint32_t n;         /* streams */
-    uint32_t *known;    /* [stream][stream]: ops of the second that precede what is next on the first */
-    uint32_t *at_event; /* [event][stream] */
+    uint32_t n;                 /* streams */
+    uint32_t *known;            /* [stream][stream]: ops of the second that precede what is next on the first */
+    uint32_t *at_event;         /* [event][stream] */
     uint32_t *segment_of_event; /* segment in which it was recorded, or STEM_NONE */
-    uint32_t *issued, *last; /* per stream: ops so far, and the last one */
+    uint32_t *issued, *last;    /* per stream: ops so far, and the last one */
 };
 
 void stem_route_free(struct stem_route *route)

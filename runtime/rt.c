@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device: the driver, its primary context, the helpers' stream, and the driver objects that the library creates. Each
- * of them is counted, so that a test can show that none is left behind.
+ * A device: the driver, its primary context, the helpers' stream, and the driver objects that the library creates.
+ * Each of them is counted, so that a test can show that none is left behind.
  */
 #include "internal.h"
 
@@ -203,7 +203,8 @@ void stem_drop_memory(struct stem_rt *rt, uint64_t at)
     count(rt, -1);
 }
 
-enum stem_status stem_new_module(struct stem_rt *rt, const void *image, struct CUmod_st **m, struct stem_rt_error *err)
+enum stem_status stem_new_module(struct stem_rt *rt, const void *image, struct CUmod_st **m,
+                                 struct stem_rt_error *err)
 {
     int code = rt->d.module_load(m, image);
     if (code) {

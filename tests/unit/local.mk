@@ -24,6 +24,14 @@ UNIT_TESTS += %D%/test_emit
 %C%_test_emit_SOURCES = %D%/test_emit.c %D%/unit.h
 %C%_test_emit_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_runtime
+%C%_test_runtime_SOURCES = %D%/test_runtime.c %D%/unit.h
+%C%_test_runtime_LDADD = libstem-rt.la -lcunit
+%C%_test_runtime_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_CUPTI_HEADERS
+%C%_test_runtime_CPPFLAGS += -isystem $(CUDA_HOME_DIR)/include -isystem $(CUDA_HOME_DIR)/extras/CUPTI/include
+endif
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif

@@ -89,10 +89,17 @@ static void damaged_entries(void)
         long flip;        /* -1: no */
         long append;
     } table[] = {
-        {"nothing in it", 0, -1, 0},      {"half a header", 20, -1, 0},     {"a header alone", 64, -1, 0},
-        {"one byte short", 1072, -1, 0},  {"magic", -1, 0, 0},              {"another key", -1, 9, 0},
-        {"size of the cubin", -1, 24, 0}, {"huge size of the log", -1, 39, 0}, {"a byte of the cubin", -1, 500, 0},
-        {"a byte of the log", -1, 1070, 0}, {"something behind it", -1, -1, 5},
+        {"nothing in it", 0, -1, 0},
+        {"half a header", 20, -1, 0},
+        {"a header alone", 64, -1, 0},
+        {"one byte short", 1072, -1, 0},
+        {"magic", -1, 0, 0},
+        {"another key", -1, 9, 0},
+        {"size of the cubin", -1, 24, 0},
+        {"huge size of the log", -1, 39, 0},
+        {"a byte of the cubin", -1, 500, 0},
+        {"a byte of the log", -1, 1070, 0},
+        {"something behind it", -1, -1, 5},
     };
     struct stem_cache_key key = {1, 2};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -274,8 +281,8 @@ static void filling(void)
 {
     float f[4];
     uint16_t h[4096];
-    struct stem_plan_buffer b = {.name = "norm", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F32, .rank = 1, .dim = {4},
-                                 .bytes = sizeof f};
+    struct stem_plan_buffer b = {
+        .name = "norm", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F32, .rank = 1, .dim = {4}, .bytes = sizeof f};
     stem_fill_host(&b, 1, f);
     for (int i = 0; i < 4; i++)
         CU_ASSERT(f[i] >= 0.5f && f[i] < 1.5f);
@@ -283,8 +290,8 @@ static void filling(void)
     stem_fill_host(&b, 2, f);
     CU_ASSERT(f[0] != first);
 
-    b = (struct stem_plan_buffer){.name = "w", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F16, .rank = 2,
-                                  .dim = {1, 4096}, .bytes = sizeof h};
+    b = (struct stem_plan_buffer){
+        .name = "w", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F16, .rank = 2, .dim = {1, 4096}, .bytes = sizeof h};
     stem_fill_host(&b, 1, h);
     struct stem_fill_rule r = stem_fill_rule(&b, 1);
     double sum = 0;
@@ -300,11 +307,11 @@ static void filling(void)
         float v;
         unsigned code;
     } codes[] = {
-        {STEM_BF16, 1.0f, 0x3f80},   {STEM_BF16, 0x1.01p0f, 0x3f80}, {STEM_BF16, 0x1.03p0f, 0x3f82},
-        {STEM_F16, -2.0f, 0xc000},   {STEM_F16, 0x1p-24f, 1},        {STEM_F16, 0x1p-25f, 0},
-        {STEM_F16, 65519.0f, 0x7bff}, {STEM_F16, 1e9f, 0x7bff},      {STEM_F8E4M3, 448.0f, 0x7e},
-        {STEM_F8E4M3, -0x1p-9f, 0x81}, {STEM_F8E4M3, 1.0625f, 0x38},  {STEM_NVFP4, 6.0f, 7},
-        {STEM_NVFP4, -0.5f, 9},      {STEM_NVFP4, 0.2f, 0},          {STEM_NVFP4, 2.5f, 4},
+        {STEM_BF16, 1.0f, 0x3f80},     {STEM_BF16, 0x1.01p0f, 0x3f80}, {STEM_BF16, 0x1.03p0f, 0x3f82},
+        {STEM_F16, -2.0f, 0xc000},     {STEM_F16, 0x1p-24f, 1},        {STEM_F16, 0x1p-25f, 0},
+        {STEM_F16, 65519.0f, 0x7bff},  {STEM_F16, 1e9f, 0x7bff},       {STEM_F8E4M3, 448.0f, 0x7e},
+        {STEM_F8E4M3, -0x1p-9f, 0x81}, {STEM_F8E4M3, 1.0625f, 0x38},   {STEM_NVFP4, 6.0f, 7},
+        {STEM_NVFP4, -0.5f, 9},        {STEM_NVFP4, 0.2f, 0},          {STEM_NVFP4, 2.5f, 4},
         {STEM_F32, 0.1f, 0x3dcccccd},
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {

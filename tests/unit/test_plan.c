@@ -28,8 +28,13 @@ static struct stem_plan *program(const char *text, uint32_t n_streams)
         if (strcmp(word, "op") == 0) {
             step->kind = STEM_STEP_OP;
             step->index = v->n_ops;
-            ops[v->n_ops++] = (struct stem_plan_op){.name = "op", .kind = "kernel:k", .stream = s, .layer = STEM_NONE,
-                                                    .grid = {1, 1, 1}, .block = {32, 1, 1}, .resource = STEM_NONE,
+            ops[v->n_ops++] = (struct stem_plan_op){.name = "op",
+                                                    .kind = "kernel:k",
+                                                    .stream = s,
+                                                    .layer = STEM_NONE,
+                                                    .grid = {1, 1, 1},
+                                                    .block = {32, 1, 1},
+                                                    .resource = STEM_NONE,
                                                     .programmatic = flag == 'p'};
         } else {
             step->kind = strcmp(word, "rec") == 0    ? STEM_STEP_RECORD
@@ -120,7 +125,9 @@ static void tensors(void)
         {{.dtype = STEM_NVFP4, .rank = 1, .dim = {5}, .stride = {1}}, 5, 3, true},
         {{.dtype = STEM_F32, .rank = 2, .dim = {0, 8}, .stride = {8, 1}}, 0, 0, true},
         {{.dtype = STEM_F32, .rank = 2, .dim = {INT64_MAX, INT64_MAX}, .stride = {INT64_MAX, 1}},
-         UINT64_MAX, UINT64_MAX, false},
+         UINT64_MAX,
+         UINT64_MAX,
+         false},
         {{.dtype = STEM_F32, .rank = 1, .dim = {2}, .stride = {-1}}, 2, UINT64_MAX, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -154,16 +161,22 @@ static struct stem_plan *rich(void)
     struct stem_plan_variant *v = stem_plan_alloc(p, sizeof *v);
     *v = p->variants[0];
     struct stem_plan_buffer *buffers = stem_plan_alloc(p, 2 * sizeof *buffers);
-    buffers[0] = (struct stem_plan_buffer){.name = "h\"\\\n\xc3\xa9", .kind = STEM_BUFFER_STATE, .bytes = 64, .align = 16,
-                                           .dtype = STEM_BF16, .rank = 2, .dim = {4, 8}, .line = 7};
+    buffers[0] = (struct stem_plan_buffer){.name = "h\"\\\n\xc3\xa9",
+                                           .kind = STEM_BUFFER_STATE,
+                                           .bytes = 64,
+                                           .align = 16,
+                                           .dtype = STEM_BF16,
+                                           .rank = 2,
+                                           .dim = {4, 8},
+                                           .line = 7};
     buffers[1] = (struct stem_plan_buffer){.name = "t", .bytes = 64, .align = 256, .offset = 256, .dtype = STEM_U8};
     struct stem_plan_op *ops = stem_plan_alloc(p, v->n_ops * sizeof *ops);
     memcpy(ops, v->ops, v->n_ops * sizeof *ops);
     struct stem_plan_operand *operands = stem_plan_alloc(p, 3 * sizeof *operands);
     operands[0] = (struct stem_plan_operand){
         STEM_READ, {.buffer = 0, .offset = 16, .dtype = STEM_BF16, .rank = 2, .dim = {3, 8}, .stride = {8, 1}}};
-    operands[1] = (struct stem_plan_operand){
-        STEM_READ_WRITE, {.buffer = 1, .dtype = STEM_I64, .rank = 1, .dim = {8}, .stride = {1}}};
+    operands[1] = (struct stem_plan_operand){STEM_READ_WRITE,
+                                             {.buffer = 1, .dtype = STEM_I64, .rank = 1, .dim = {8}, .stride = {1}}};
     operands[2] = (struct stem_plan_operand){STEM_READ, {.buffer = STEM_NONE, .rank = STEM_NONE}};
     struct stem_scalar *scalars = stem_plan_alloc(p, 3 * sizeof *scalars);
     scalars[0] = (struct stem_scalar){.kind = STEM_SCALAR_I32, .i = -5};
@@ -249,7 +262,8 @@ static void faults_are_located(void)
          "variants[0].ops[0].operands[0]: beyond the end of its buffer"},
         {"\"stride\":[8,1]", "\"stride\":[9223372036854775807,1]",
          "variants[0].ops[0].operands[0]: beyond the end of its buffer"},
-        {"\"stride\":[8,1]", "\"stride\":[1]", "variants[0].ops[0].operands[0].stride: as many as dimensions are needed"},
+        {"\"stride\":[8,1]", "\"stride\":[1]",
+         "variants[0].ops[0].operands[0].stride: as many as dimensions are needed"},
         {"\"dim\":[3,8]", "\"dim\":[1,1,1,1,1,1,1]", "variants[0].ops[0].operands[0].dim: too many dimensions"},
         {"\"align\":256", "\"align\":24", "variants[0].buffers[1].align: not a power of two"},
         {"\"offset\":256", "\"offset\":512", "variants[0].buffers[1].offset: beyond the slab"},
@@ -321,6 +335,6 @@ static void damaged_text(void)
     stem_plan_free(p);
 }
 
-UNIT_MAIN("plan", {"edges follow the rule of capture", edges_follow_capture}, {"tensors", tensors}, {"memory", memory},
-          {"JSON round trip", round_trip}, {"faults are located", faults_are_located},
+UNIT_MAIN("plan", {"edges follow the rule of capture", edges_follow_capture}, {"tensors", tensors},
+          {"memory", memory}, {"JSON round trip", round_trip}, {"faults are located", faults_are_located},
           {"damaged text", damaged_text})
