@@ -1,7 +1,14 @@
 # Ops, one folder each: NAME.c and NAME_ref.c below, NAME.cuh in STEM_CUH.
-libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.h %D%/registry.c
+libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.h %D%/registry.c \
+	%D%/rule.c %D%/rule.h %D%/strided.c %D%/strided.h
 
-libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h
+libstem_core_la_SOURCES += %D%/argmax/argmax.c %D%/argmax/argmax.h %D%/argmax/argmax_ref.c
+libstem_core_la_SOURCES += %D%/copy/copy.c %D%/copy/copy.h %D%/copy/copy_ref.c
+libstem_core_la_SOURCES += %D%/embed/embed.c %D%/embed/embed.h %D%/embed/embed_ref.c
+libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h %D%/pointwise/pointwise.c \
+	%D%/pointwise/pointwise.h %D%/pointwise/pointwise_lower.c %D%/pointwise/pointwise_ref.c
+libstem_core_la_SOURCES += %D%/rmsnorm/rmsnorm.c %D%/rmsnorm/rmsnorm.h %D%/rmsnorm/rmsnorm_ref.c
+libstem_core_la_SOURCES += %D%/silu_mul/silu_mul.c %D%/silu_mul/silu_mul.h %D%/silu_mul/silu_mul_ref.c
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
@@ -16,7 +23,12 @@ STEM_CUH = \
 	%D%/linear/linear.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
-	%D%/route/route.cuh
+	%D%/route/route.cuh \
+	%D%/argmax/argmax.cuh \
+	%D%/embed/embed.cuh \
+	%D%/pointwise/pointwise.cuh \
+	%D%/rmsnorm/rmsnorm.cuh \
+	%D%/silu_mul/silu_mul.cuh
 
 EXTRA_DIST += $(STEM_CUH) scripts/embed.sh
 nodist_libstem_core_la_SOURCES += %D%/headers.c

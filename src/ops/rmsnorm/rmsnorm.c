@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rmsnorm: y = x / sqrt(mean(x^2) + eps) * weight over the last dim, in f32, rounded once (Zhang and Sennrich, 2019).
+ */
+#include "ops/rmsnorm/rmsnorm.h"
+
+#include "ops/rule.h"
+
+enum { MAX_THREADS = 1024, MAX_CHUNKS = 4 };
+
+static bool infer(struct stem_infer *c)
+{
+    const struct stem_type *x = &c->in[0], *w = &c->in[1];
+    if (!stem_rule_float(c, 0, "rmsnorm: x") || !stem_rule_float(c, 1, "rmsnorm: the weight"))
+        return false;
+    if (w->dtype != x->dtype && w->dtype != STEM_F32)
+        return stem_rule_fail(c, STEM_E_OP_DTYPE, 1, "rmsnorm: the weight must be %s, as x is, or f32",
+                              stem_dtype_name(x->dtype));
+    if (x->rank < 1)
+        return stem_rule_fail(c, STEM_E_OP_RANK, 0, "rmsnorm: x must have a dimension to normalise");
+    if (w->rank != 1)
+        return stem_rule_fail(c, STEM_E_OP_RANK, 1, "rmsnorm: the weight must have one dimension");
+    if (!stem_dim_same(w->dim[0], x->dim[x->rank - 1]))
+        return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "rmsnorm: the weight must have x's last size, %s",
+                              stem_rule_dim(c, x->dim[x->rank - 1]).s);
+    double eps = stem_op_attr(&stem_op_rmsnorm, c->attrs, "eps")->f;
+    if (!(eps >= 0 && eps < 1e30)) {
+        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "rmsnorm: eps = %g must not be negative", eps);
+        return false;
+    }
+    c->out[0] = *x;
+    return true;
+}
+
+static uint64_t rows(const struct stem_concrete *c)
+{
+    const struct stem_tensor *x = &c->operand[0];
+    return stem_tensor_elements(x) / (uint64_t)x->dim[x->rank - 1];
+}
+
+static void cost(const struct stem_concrete *c, struct stem_cost *cost)
+{
+    uint64_t bytes = stem_tensor_extent(&c->operand[0]);
+    *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[1]), .bytes_written = bytes,
+                               .flops = 4 * stem_tensor_elements(&c->operand[0]), .blocks = (uint32_t)rows(c)};
+}
+
+/* Elements of a 16-byte access to x that the row length and the offsets allow; the weight may be wider. */
+static uint32_t chunk(const struct stem_concrete *c)
+{
+    const struct stem_tensor *x = &c->operand[0];
+    uint32_t width = stem_vector_width((uint64_t)x->dim[x->rank - 1], 128 / stem_dtype_bits(x->dtype));
+    for (int i = 0; i < 3; i++)
+        while (width > 1 && c->operand[i].offset % (width * stem_dtype_bits(c->operand[i].dtype) / 8))
+            width /= 2;
+    return width;
+}
+
+/* One block for each row. The row is kept in registers, up to MAX_CHUNKS chunks a thread; longer rows are read twice. */
+static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *arena,
+                  struct stem_lowered *l)
+{
+    const struct stem_tensor *x = &c->operand[0], *w = &c->operand[1];
+    uint32_t width = chunk(c);
+    uint64_t length = (uint64_t)x->dim[x->rank - 1], chunks = length / width;
+    uint64_t threads = (chunks + 31) / 32 * 32;
+    (void)t;
+    if (threads > MAX_THREADS)
+        threads = MAX_THREADS;
+    uint64_t each = (chunks + threads - 1) / threads;
+    uint32_t kept = each > MAX_CHUNKS ? 0 : (uint32_t)each;
+    *l = (struct stem_lowered){
+        .work = STEM_WORK_LAUNCH,
+        .kernel = stem_arena_printf(arena, "stem_rmsnorm_%s_%s_v%u_k%u", stem_dtype_name(x->dtype),
+                                    stem_dtype_name(w->dtype), width, kept),
+        .headers = {"common", "rmsnorm"},
+        .grid = {(uint32_t)rows(c), 1, 1},
+        .block = {(uint32_t)threads, 1, 1},
+        .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)length},
+                    {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
+        .n_scalars = 2,
+        .waits = true,
+    };
+    const char *tx = stem_c_type(x->dtype), *tw = stem_c_type(w->dtype);
+    l->code = stem_arena_printf(arena,
+                                "extern \"C\" __global__ void __launch_bounds__(%d)\n"
+                                "%s(const %s *x, const %s *w, %s *y, long long n, float eps)\n"
+                                "{\n"
+                                "    stem_rmsnorm<%s, %s, %u, %u>(x, w, y, n, eps);\n"
+                                "}\n",
+                                MAX_THREADS, l->kernel, tx, tw, tx, tx, tw, width, kept);
+}
+
+const struct stem_op_def stem_op_rmsnorm = {
+    .name = "rmsnorm",
+    .blurb = "root-mean-square normalisation over the last dim",
+    .params = {{"x", STEM_MODE_IN, false, false}, {"weight", STEM_MODE_IN, false, false}},
+    .n_params = 2,
+    .attrs = {{"eps", STEM_ATTR_TYPE_FLOAT, false, 1e-6, NULL, NULL}},
+    .n_attrs = 1,
+    .results = {"y"},
+    .infer = infer,
+    .cost = cost,
+    .lower = lower,
+    .reference = stem_rmsnorm_reference,
+};

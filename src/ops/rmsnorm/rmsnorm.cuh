@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * rmsnorm: block `blockIdx.x` does one row of n elements, in chunks of V. With K > 0 each thread keeps its K chunks in
+ * registers between the two passes (n <= K * V * blockDim.x); with K == 0 it reads them again.
+ */
+#ifndef STEM_OPS_RMSNORM_CUH
+#define STEM_OPS_RMSNORM_CUH
+
+template <int V, typename T> __device__ __forceinline__ float stem_squares(const stem_vec<T, V> &v)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < V; k++) {
+        float f = stem_float(v.at[k]);
+        sum += f * f;
+    }
+    return sum;
+}
+
+template <int V, typename T, typename W>
+__device__ __forceinline__ stem_vec<T, V> stem_scaled(const stem_vec<T, V> &v, const stem_vec<W, V> &w, float scale)
+{
+    stem_vec<T, V> r;
+#pragma unroll
+    for (int k = 0; k < V; k++)
+        r.at[k] = stem_round<T>::from(stem_float(v.at[k]) * scale * stem_float(w.at[k]));
+    return r;
+}
+
+template <typename T, typename W, int V, int K>
+__device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, long long n, float eps)
+{
+    __shared__ float shared[33];
+    const int chunks = (int)(n / V);
+    constexpr int KEPT = K > 0 ? K : 1;
+    stem_vec<T, V> v[KEPT];
+    float sum = 0.0f;
+    x += blockIdx.x * n;
+    y += blockIdx.x * n;
+    stem_wait();
+    stem_launch_dependents();
+    if (K > 0) {
+        stem_vec<W, V> w[KEPT];
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int c = threadIdx.x + k * blockDim.x;
+            if (c < chunks) {
+                v[k] = stem_load<V>(x + (long long)c * V);
+                w[k] = stem_load<V>(weight + (long long)c * V);
+                sum += stem_squares<V>(v[k]);
+            }
+        }
+        float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int c = threadIdx.x + k * blockDim.x;
+            if (c < chunks)
+                stem_store(y + (long long)c * V, stem_scaled<V>(v[k], w[k], scale));
+        }
+    } else {
+        for (int c = threadIdx.x; c < chunks; c += blockDim.x)
+            sum += stem_squares<V>(stem_load<V>(x + (long long)c * V));
+        float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
+        for (int c = threadIdx.x; c < chunks; c += blockDim.x)
+            stem_store(y + (long long)c * V, stem_scaled<V>(stem_load<V>(x + (long long)c * V),
+                                                            stem_load<V>(weight + (long long)c * V), scale));
+    }
+}
+
+#endif
