@@ -41,6 +41,7 @@ static const struct call calls[] = {
     {"route", "f16[4,60]", "k=4 score=softmax groups=4 top_groups=2 group_score=max renormalize=0"},
     {"route", "f32[1,1024] -", "k=32 score=none"},
     {"route", "bf16[1,8]", "k=1"},
+    {"zero", "", "dtype=f32 d0=3 d1=5"},
 };
 
 /* ---- reading the table ---- */

@@ -59,7 +59,7 @@ template <class V> static V *upload(const std::vector<V> &v)
     return p;
 }
 
-template <class E, int NT, int STAGES, int WARPS, int DSTAGES, int KP, int G>
+template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS>
 static void check_experts_one(const shape &d, bool wild)
 {
     size_t pairs = (size_t)d.tokens * d.k;
@@ -81,10 +81,10 @@ static void check_experts_one(const shape &d, bool wild)
         compare<E>(what, h, hr, pairs * d.inter, [&] { up<E, NT, STAGES, WARPS>(x, ids, w13, h, d, 264, 0); });
     }
     r_down<E><<<dim3((d.hidden + 63) / 64, d.tokens), 64>>>(h, ids, scale, w2, yr, d.k, d.experts, d.hidden, d.inter);
-    snprintf(what, sizeof what, "down t%d k%d e%d %dx%d nt%d s%d kp%d g%d%s", d.tokens, d.k, d.experts, d.hidden, d.inter,
-             NT, DSTAGES, KP, G, wild ? " wild" : "");
+    snprintf(what, sizeof what, "down t%d k%d e%d %dx%d mt%d nt%d s%d w%d%s", d.tokens, d.k, d.experts, d.hidden,
+             d.inter, MT, NT, DSTAGES, DWARPS, wild ? " wild" : "");
     compare<E>(what, y, yr, (size_t)d.tokens * d.hidden,
-               [&] { down<E, NT, DSTAGES, KP, G>(h, ids, scale, w2, y, d, 0); });
+               [&] { down<E, MT, NT, DSTAGES, DWARPS>(h, ids, scale, w2, y, d, 0); });
     for (void *p : {(void *)x, (void *)w13, (void *)w2, (void *)scale, (void *)h, (void *)hr, (void *)y, (void *)yr,
                     (void *)ids})
         CHECK(cudaFree(p));
@@ -94,9 +94,9 @@ static void check_experts(void)
 {
     for (bool wild : {false, true})
         for (int t : {1, 2, 4, 5, 16, 64, 70}) {
-            check_experts_one<bf16, 1, 4, 8, 6, 2, 2>({t, 8, 48, 512, 256}, wild);
-            check_experts_one<bf16, 2, 3, 8, 4, 4, 2>({t, 8, 20, 1032, 72}, wild);
-            check_experts_one<__half, 1, 4, 8, 4, 4, 2>({t, 3, 5, 136, 40}, wild);
+            check_experts_one<bf16, 1, 4, 8, 2, 3, 4>({t, 8, 48, 512, 256}, wild);
+            check_experts_one<bf16, 2, 3, 8, 2, 3, 4>({t, 8, 20, 1032, 72}, wild);
+            check_experts_one<__half, 1, 4, 8, 1, 4, 4>({t, 3, 5, 136, 40}, wild);
         }
 }
 
@@ -198,11 +198,13 @@ template <int NT, int STAGES, int WARPS> static void time_up(arrays &a, const sh
     double us = time_of([&](int i, cudaStream_t s) { up<bf16, NT, STAGES, WARPS>(a.x, a.ids[i], a.w13[i % SETS], a.h, d, blocks, s); });
     report(what, d.tokens, us, a.distinct * 2 * INTER * HIDDEN * 2);
 }
-template <int NT, int STAGES, int KP, int G> static void time_down(arrays &a, const shape &d)
+template <int MT, int NT, int STAGES, int WARPS> static void time_down(arrays &a, const shape &d)
 {
     char what[64];
-    snprintf(what, sizeof what, "down nt%d s%d kp%d g%d", NT, STAGES, KP, G);
-    double us = time_of([&](int i, cudaStream_t s) { down<bf16, NT, STAGES, KP, G>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s); });
+    snprintf(what, sizeof what, "down mt%d nt%d s%d w%d", MT, NT, STAGES, WARPS);
+    double us = time_of([&](int i, cudaStream_t s) {
+        down<bf16, MT, NT, STAGES, WARPS>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
+    });
     report(what, d.tokens, us, a.distinct * INTER * HIDDEN * 2);
 }
 template <int NT, int STAGES, int KP, int G, int CL>
@@ -229,7 +231,7 @@ template <int NT> static void time_linears(arrays &a, int t)
 /* Gate, route, up and down beside the shared expert's two linears: the layer without its pointwise ops. */
 template <int NT> static void time_layer(arrays &a, const shape &d)
 {
-    constexpr int S = NT == 1 ? 4 : NT == 2 ? 3 : 2, U = NT == 1 ? 1 : 2, US = NT == 1 ? 4 : 3;
+    constexpr int S = NT == 1 ? 4 : NT == 2 ? 3 : 2, U = 1, US = 4;
     int t = d.tokens;
     for (bool dual : {false, true}) {
         cudaStream_t side;
@@ -244,7 +246,7 @@ template <int NT> static void time_layer(arrays &a, const shape &d)
             linear<bf16, bf16, NT, 2, 8, 1, 8>(a.x, a.gate[i], a.y, t, 384, 7168, s);
             k_route<bf16><<<t, 128, 0, s>>>(a.y, a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK);
             up<bf16, U, US, 8>(a.x, a.ids[i], a.w13[i % SETS], a.h, d, 264, s);
-            down<bf16, U, 4, 2, 2>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
+            down<bf16, 2, 1, 3, 4>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
             if (dual)
                 CHECK(cudaStreamWaitEvent(o, fork, 0));
             linear<bf16, bf16, NT, S, 8, 1, 4>(a.x, a.s13[i], a.wide, t, 512, 7168, o);
@@ -281,18 +283,14 @@ static void time_tokens(arrays &a, int t)
         time_linears<8>(a, t), time_layer<8>(a, d);
     time_up<1, 4, 8>(a, d, 264);
     time_up<1, 3, 8>(a, d, 264);
-    time_up<1, 8, 8>(a, d, 132);
-    time_up<1, 3, 8>(a, d, 396);
-    time_down<1, 4, 2, 2>(a, d);
-    time_down<1, 3, 2, 2>(a, d);
-    time_down<1, 4, 2, 1>(a, d);
-    time_down<1, 4, 1, 2>(a, d);
-    time_down<1, 3, 4, 1>(a, d);
-    if (t > 8) {
-        time_up<2, 3, 8>(a, d, 264);
-        time_down<2, 4, 2, 2>(a, d);
-        time_down<2, 3, 2, 2>(a, d);
-    }
+    time_down<2, 1, 3, 4>(a, d);
+    time_down<2, 1, 4, 4>(a, d);
+    time_down<2, 1, 2, 8>(a, d);
+    time_down<2, 1, 3, 6>(a, d);
+    time_down<1, 1, 4, 4>(a, d);
+    time_down<1, 1, 3, 8>(a, d);
+    if (t > 8)
+        time_down<2, 2, 3, 4>(a, d);
 }
 
 static void time_all(void)
