@@ -1,1 +1,2 @@
 # Sources and tests of docs/.
+EXTRA_DIST += %D%/lanes.md

@@ -1,5 +1,5 @@
 # Measures lanes on the device; skipped (77) where there is none.
-EXTRA_DIST += %D%/calibrate.sh
+EXTRA_DIST += %D%/calibrate.sh %D%/generate.py
 if HAVE_CUPTI_HEADERS
 check_PROGRAMS += %D%/calibrate
 %C%_calibrate_SOURCES = %D%/calibrate.c %D%/gpu.c %D%/gpu.h
