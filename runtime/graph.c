@@ -72,9 +72,19 @@ static enum stem_status capture_child(struct stem_graph *g, uint32_t op, struct 
     int code = e->rt->d.stream_begin_capture(e->helper, STEM_CUDA_CAPTURE_MODE_THREAD_LOCAL);
     if (code)
         return stem_fail_cuda(err, &e->rt->d, code, "cuStreamBeginCapture");
-    enum stem_status s =
-        stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
-    return end_capture(g, e->helper, s, child, err);
+    enum stem_status s = stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
+    s = end_capture(g, e->helper, s, child, err);
+    size_t n = 0;
+    if (!s && (code = e->rt->d.graph_nodes(*child, NULL, &n)))
+        s = stem_fail_cuda(err, &e->rt->d, code, "cuGraphGetNodes");
+    if (!s && n == 0)
+        s = stem_fail(err, STEM_E_EXTERN, "extern function %s recorded nothing on its stream",
+                      e->plan->externs[variant_of(g)->ops[op].function].name);
+    if (s) {
+        stem_drop_graph(e->rt, *child);
+        *child = NULL;
+    }
+    return s;
 }
 
 /* Edges come sorted by target: the incoming edges of ops in order are one run after another. */
@@ -395,10 +405,6 @@ static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem
     struct stem_cuda_node_params params;
     struct CUgraph_st *child = NULL;
     enum stem_status s = STEM_OK;
-    if (!g->node[op])
-        return stem_fail(
-            err, STEM_E_CAPTURE,
-            "an extern op that was captured in line cannot be updated: build the graph again, or by nodes");
     if (o->work == STEM_WORK_EXTERN)
         s = capture_child(g, op, &child, err);
     if (s)
@@ -409,12 +415,30 @@ static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem
     return code ? stem_fail_cuda(err, &rt->d, code, "cuGraphExecNodeSetParams") : STEM_OK;
 }
 
-/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives
- * every node its addresses again. */
+/* Before anything is changed: an op that has no node of its own cannot follow its buffers. */
+static enum stem_status check_update(struct stem_graph *g, struct stem_rt_error *err)
+{
+    const struct stem_plan_variant *v = variant_of(g);
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        if (g->parts[v->ops[i].segment].exec && !g->node[i] && moved(g, &v->ops[i])) {
+            enum stem_status s = stem_fail(err, STEM_E_CAPTURE, "an extern op that was captured in line cannot be "
+                                                                "updated: build the graph again, or by nodes");
+            stem_error_at_op(err, g->e->plan, v, i);
+            return s;
+        }
+    return STEM_OK;
+}
+
+/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives every
+ * node whose buffers had moved its addresses again. */
 static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = variant_of(g);
     enum stem_status s = stem_resolve(g->e, g->variant, err);
+    if (!s)
+        s = check_update(g, err);
+    if (s)
+        return s;
     g->info.n_updated = 0;
     for (uint32_t i = 0; i < v->n_ops && !s; i++) {
         if (!g->parts[v->ops[i].segment].exec || !moved(g, &v->ops[i]))
@@ -426,7 +450,9 @@ static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
             g->info.n_updated++;
     }
     if (s) {
-        memset(g->address, 0xff, v->n_buffers * sizeof *g->address);
+        for (uint32_t b = 0; b < v->n_buffers; b++)
+            if (g->address[b] != g->e->variants[g->variant].address[b])
+                g->address[b] = UINT64_MAX;
         g->generation = 0;
         return s;
     }
