@@ -302,6 +302,7 @@ void fc_unlock(void);
 enum { FC_NEED_NOTHING, FC_NEED_INIT, FC_NEED_CONTEXT };
 CUresult fc_begin(int need, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 CUresult fc_leave(CUresult result);
+bool fc_refused(void); /* not even a release is possible: before cuInit, or inside of a host function */
 /* Every entry point: counts the call, writes the trace, injects failures. */
 #define FC_ENTER_AS(need, ...)                       \
     fc_lock();                                       \
@@ -310,9 +311,12 @@ CUresult fc_leave(CUresult result);
     return fc_leave(fc_error)
 #define FC_ENTER(...) FC_ENTER_AS(FC_NEED_CONTEXT, __VA_ARGS__)
 /* A call that releases something, or waits, does so even when it is made to fail. */
-#define FC_ENTER_RELEASE(...) \
-    fc_lock();                \
-    CUresult fc_error = fc_begin(FC_NEED_CONTEXT, __VA_ARGS__)
+#define FC_ENTER_RELEASE_AS(need, ...)               \
+    fc_lock();                                       \
+    CUresult fc_error = fc_begin(need, __VA_ARGS__); \
+    if (fc_refused())                                \
+    return fc_leave(fc_error)
+#define FC_ENTER_RELEASE(...) FC_ENTER_RELEASE_AS(FC_NEED_CONTEXT, __VA_ARGS__)
 #define FC_LEAVE_RELEASE(result)        \
     do {                                \
         CUresult fc_result = (result);  \

@@ -204,8 +204,7 @@ static CUresult release(CUdevice device)
 
 FC_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    fc_lock();
-    CUresult fc_error = fc_begin(FC_NEED_INIT, "cuDevicePrimaryCtxRelease", "%d", device);
+    FC_ENTER_RELEASE_AS(FC_NEED_INIT, "cuDevicePrimaryCtxRelease", "%d", device);
     FC_LEAVE_RELEASE(release(device));
 }
 
@@ -237,8 +236,7 @@ FC_API CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 
 FC_API CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
 {
-    fc_lock();
-    CUresult fc_error = fc_begin(FC_NEED_INIT, "cuCtxPopCurrent", "%s", "");
+    FC_ENTER_RELEASE_AS(FC_NEED_INIT, "cuCtxPopCurrent", "%s", "");
     struct fc_thread *t = fc_thread();
     if (!t->depth)
         FC_LEAVE_RELEASE(CUDA_ERROR_INVALID_CONTEXT);

@@ -43,10 +43,16 @@ FAKECUDA_TESTS += %D%/test_rt
 %C%_test_rt_SOURCES = %D%/test_rt.c %D%/plan_builtin.c %D%/plan_runner.h
 %C%_test_rt_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS)
 %C%_test_rt_LDADD = $(FAKECUDA_RT_LDADD)
+FAKECUDA_RIG = %D%/plan_builtin.c %D%/plan_runner.h %D%/plans.c %D%/plans.h %D%/rig.c %D%/rig.h
+
 FAKECUDA_TESTS += %D%/test_runtime
-%C%_test_runtime_SOURCES = %D%/test_runtime.c %D%/plan_builtin.c %D%/plan_runner.h %D%/plans.c %D%/plans.h
+%C%_test_runtime_SOURCES = %D%/test_runtime.c $(FAKECUDA_RIG)
 %C%_test_runtime_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS)
 %C%_test_runtime_LDADD = $(FAKECUDA_RT_LDADD)
+FAKECUDA_TESTS += %D%/test_caller
+%C%_test_caller_SOURCES = %D%/test_caller.c $(FAKECUDA_RIG)
+%C%_test_caller_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS)
+%C%_test_caller_LDADD = $(FAKECUDA_RT_LDADD)
 
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)

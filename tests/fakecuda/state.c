@@ -235,6 +235,11 @@ CUresult fc_begin(int need, const char *name, const char *format, ...)
     return need_error(need);
 }
 
+bool fc_refused(void)
+{
+    return !fc.inited || fc_thread()->in_callback;
+}
+
 CUresult fc_leave(CUresult result)
 {
     text_printf(&trace, " = %d\n", result);
