@@ -65,8 +65,8 @@ struct stem_x *stem_make_unary(struct stem_parse *p, enum stem_x_op op, struct s
 
 struct stem_x *stem_make_binary(struct stem_parse *p, enum stem_x_op op, struct stem_x *a, struct stem_x *b)
 {
-    struct stem_x *x = above(p, STEM_X_BINARY, a->depth > b->depth ? a->depth : b->depth,
-                                stem_span_join(a->span, b->span));
+    struct stem_x *x =
+        above(p, STEM_X_BINARY, a->depth > b->depth ? a->depth : b->depth, stem_span_join(a->span, b->span));
     if (x->kind == STEM_X_ERROR)
         return x;
     x->op = op;
@@ -99,8 +99,7 @@ static bool callable(const struct stem_x *callee)
     return true;
 }
 
-struct stem_x *stem_make_call(struct stem_parse *p, struct stem_x *callee, struct stem_arg *args,
-                                 struct stem_span at)
+struct stem_x *stem_make_call(struct stem_parse *p, struct stem_x *callee, struct stem_arg *args, struct stem_span at)
 {
     if (!callable(callee)) {
         if (callee->kind != STEM_X_ERROR)
@@ -120,8 +119,7 @@ struct stem_x *stem_make_call(struct stem_parse *p, struct stem_x *callee, struc
     return x;
 }
 
-struct stem_x *stem_make_slice(struct stem_parse *p, struct stem_x *a, struct stem_sub *subs,
-                                  struct stem_span at)
+struct stem_x *stem_make_slice(struct stem_parse *p, struct stem_x *a, struct stem_sub *subs, struct stem_span at)
 {
     uint32_t depth = subs_depth(subs);
     struct stem_x *x = above(p, STEM_X_SLICE, a->depth > depth ? a->depth : depth, at);
@@ -132,8 +130,7 @@ struct stem_x *stem_make_slice(struct stem_parse *p, struct stem_x *a, struct st
     return x;
 }
 
-struct stem_x *stem_make_view(struct stem_parse *p, struct stem_x *a, struct stem_x *shape,
-                                 struct stem_span at)
+struct stem_x *stem_make_view(struct stem_parse *p, struct stem_x *a, struct stem_x *shape, struct stem_span at)
 {
     struct stem_x *x = above(p, STEM_X_VIEW, deeper(a->depth, shape), at);
     if (x->kind == STEM_X_ERROR)

@@ -439,8 +439,10 @@ static void drop(bool *set, const yysymbol_kind_t *k, size_t n)
     for (size_t i = 0; i < n; i++)
         set[k[i]] = false;
 }
-#define DROP(set, ...) \
-    drop((set), (const yysymbol_kind_t[]){__VA_ARGS__}, sizeof((yysymbol_kind_t[]){__VA_ARGS__}) / sizeof(yysymbol_kind_t))
+#define DROP(set, ...)                                  \
+    drop((set), (const yysymbol_kind_t[]){__VA_ARGS__}, \
+         sizeof((yysymbol_kind_t[]){__VA_ARGS__}) / sizeof(yysymbol_kind_t))
+#define CHAR(c) ((yysymbol_kind_t)YYTRANSLATE((unsigned char)(c)))
 
 /* Replaces groups of tokens by what they begin; returns the words for them. */
 static uint32_t summarise(bool *set, const char **word)
@@ -462,15 +464,15 @@ static uint32_t summarise(bool *set, const char **word)
     if (n)
         DROP(set, YYSYMBOL_INT, YYSYMBOL_FLOAT, YYSYMBOL_NAME, YYSYMBOL_VIEW, YYSYMBOL_IN, YYSYMBOL_INOUT,
              YYSYMBOL_CONSUME, YYSYMBOL_RELEASE, YYSYMBOL_MODULE, YYSYMBOL_AS, YYSYMBOL_OUT, YYSYMBOL_WORKSPACE,
-             YYSYMBOL_GRID, YYSYMBOL_BLOCK, YYSYMBOL_SMEM, YYSYMBOL_WAITS, YYSYMBOL_FROM, (yysymbol_kind_t)YYTRANSLATE('('),
-             (yysymbol_kind_t)YYTRANSLATE('-'), (yysymbol_kind_t)YYTRANSLATE('!'));
+             YYSYMBOL_GRID, YYSYMBOL_BLOCK, YYSYMBOL_SMEM, YYSYMBOL_WAITS, YYSYMBOL_FROM, CHAR('('), CHAR('-'),
+             CHAR('!'));
     if (has(set, YYSYMBOL_NAME))
         DROP(set, YYSYMBOL_MODULE, YYSYMBOL_AS, YYSYMBOL_OUT, YYSYMBOL_WORKSPACE, YYSYMBOL_GRID, YYSYMBOL_BLOCK,
              YYSYMBOL_SMEM, YYSYMBOL_WAITS, YYSYMBOL_FROM);
-    if (has(set, (yysymbol_kind_t)YYTRANSLATE('*'))) {
+    if (has(set, CHAR('*'))) {
         word[n++] = "an operator";
         for (const char *c = "+-*/%<>[("; *c; c++)
-            set[YYTRANSLATE((unsigned char)*c)] = false;
+            set[CHAR(*c)] = false;
         DROP(set, YYSYMBOL_OR, YYSYMBOL_AND, YYSYMBOL_EQ, YYSYMBOL_NE, YYSYMBOL_LE, YYSYMBOL_GE);
         DROP(set, YYSYMBOL_ON, YYSYMBOL_AFTER, YYSYMBOL_PRIORITY, YYSYMBOL_RESOURCE);
     }
@@ -550,7 +552,7 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
     yysymbol_kind_t token = yypcontext_token(ctx);
     struct stem_span at = *yypcontext_location(ctx);
     int len = (int)(at.end - at.begin);
-    struct stem_span place = error_place(p, at, all[YYTRANSLATE(';')]);
+    struct stem_span place = error_place(p, at, all[CHAR(';')]);
     if (place.begin != at.begin)
         stem_error(p->diags, STEM_E_SYNTAX, place, "expected %s after this", stem_out_text(&list));
     else if (token != YYSYMBOL_YYEOF && token != YYSYMBOL_CODE && len <= 40)
@@ -561,7 +563,7 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
                    token == YYSYMBOL_YYEMPTY ? "text" : yysymbol_name(token), stem_out_text(&list));
     stem_out_free(&list);
     suggest(p, keyword, all, YYNTOKENS);
-    if (token == (yysymbol_kind_t)YYTRANSLATE('{') && all[YYTRANSLATE(';')])
+    if (token == CHAR('{') && all[CHAR(';')])
         stem_diag_help(p->diags, "a ';' may be missing before the words in front of this block");
     return 0;
 }

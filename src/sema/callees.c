@@ -13,9 +13,9 @@ struct edge {
 
 struct walk {
     struct stem_module *m;
-    STEM_VEC(struct edge) edges;       /* grouped by caller */
-    STEM_VEC(uint32_t) begin;          /* callables + 1 entries */
-    STEM_VEC(uint32_t) next;           /* per callable: edge to look at next */
+    STEM_VEC(struct edge) edges; /* grouped by caller */
+    STEM_VEC(uint32_t) begin;    /* callables + 1 entries */
+    STEM_VEC(uint32_t) next;     /* per callable: edge to look at next */
 };
 
 static void expr(struct walk *w, const struct stem_x *x, uint32_t depth)
@@ -92,8 +92,8 @@ static void visit(struct walk *w, uint32_t root, void (*body)(struct stem_module
             }
         }
         if (own->depth > STEM_MAX_CALL_DEPTH) {
-            stem_error(m->diags, STEM_E_TOO_MANY_CALLS, deepest, "calls and blocks nest %u deep here, with what is called",
-                       own->depth);
+            stem_error(m->diags, STEM_E_TOO_MANY_CALLS, deepest,
+                       "calls and blocks nest %u deep here, with what is called", own->depth);
             own->depth = 0; /* once is enough */
         }
         if (own->item->body || own->item->kind == STEM_I_LAYER || own->item->kind == STEM_I_MODEL)

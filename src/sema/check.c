@@ -18,8 +18,8 @@ static bool is_blank(const struct stem_checker *c, struct stem_sym s)
 
 static void warn_unused(struct stem_checker *c, const struct stem_checked_name *n)
 {
-    if (n->used || n->v.bad || n->conflict)
-        return;
+    if (n->used || n->v.bad || n->conflict || stem_diags_errors(c->m->diags))
+        return; /* after errors it may be read in what was not understood */
     stem_warning(c->m->diags, STEM_E_UNUSED, n->span, "'%s' is never read", stem_name(c->m, n->name));
 }
 
@@ -336,14 +336,14 @@ static void repeat(struct stem_checker *c, const struct stem_stmt *s)
         stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "the count of a `repeat` must be a constant");
         count = 1;
     } else if (n.n && (count < 0 || count > STEM_MAX_COUNT)) {
-        stem_error(c->m->diags, STEM_E_BAD_COUNT, s->expr->span, "%" PRId64 " repetitions; a `repeat` counts from 0 to %d",
-                   count, STEM_MAX_COUNT);
+        stem_error(c->m->diags, STEM_E_BAD_COUNT, s->expr->span,
+                   "%" PRId64 " repetitions; a `repeat` counts from 0 to %d", count, STEM_MAX_COUNT);
         count = 1;
     }
     uint32_t base = c->names.len, n_index = c->indices.v.len;
     if (s->index.name.n && free_name(c, s->index)) {
-        struct stem_sym unique = stem_intern_printf(c->m->strings, "%s#%u", stem_name(c->m, s->index.name),
-                                                    s->index.span.begin);
+        struct stem_sym unique =
+            stem_intern_printf(c->m->strings, "%s#%u", stem_name(c->m, s->index.name), s->index.span.begin);
         struct stem_dim d = stem_dim_symbol(c->eval.dims, unique, 0, count > 0 ? count - 1 : 0);
         stem_vec_push(&c->indices.v, (struct stem_index){s->index.name, d});
         if (stem_checker_knows(c, s->index.name))
@@ -375,7 +375,8 @@ static void check_return(struct stem_checker *c, const struct stem_stmt *s, bool
     const struct stem_ast_param *p = f->item->results;
     uint32_t n = 0;
     if (!top || s->next) {
-        stem_error(c->m->diags, STEM_E_RETURN, s->head, "'return' can only be the last statement, outside of all blocks");
+        stem_error(c->m->diags, STEM_E_RETURN, s->head,
+                   "'return' can only be the last statement, outside of all blocks");
         c->returned = true;
         return;
     }
@@ -394,8 +395,8 @@ static void check_return(struct stem_checker *c, const struct stem_stmt *s, bool
         p = p->next;
     }
     if (n != f->n_results) {
-        stem_error(c->m->diags, STEM_E_RESULT_COUNT, s->span, "%u value%s returned; %u declared", n, n == 1 ? "" : "s",
-                   f->n_results);
+        stem_error(c->m->diags, STEM_E_RESULT_COUNT, s->span, "%u value%s returned; %u declared", n,
+                   n == 1 ? "" : "s", f->n_results);
         stem_diag_label(c->m->diags, f->item->id.span, "declared here");
     }
 }
@@ -463,13 +464,20 @@ void stem_check_body(struct stem_module *m, uint32_t callable)
 {
     struct stem_callable *f = &m->callables.at[callable];
     struct stem_checker c = {.m = m, .callable = callable};
-    c.eval = (struct stem_eval){.m = m, .dims = m->dims, .diags = m->diags, .dim_value = m->dim_symbols.at,
-                                .indices = &c.indices, .checker = &c};
+    c.eval = (struct stem_eval){.m = m,
+                                .dims = m->dims,
+                                .diags = m->diags,
+                                .dim_value = m->dim_symbols.at,
+                                .indices = &c.indices,
+                                .checker = &c};
     f->state = STEM_DOING;
     uint32_t i = 0;
     for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
-        struct stem_sval v = {.type = f->param_type[i], .root = {STEM_ROOT_PARAM, i}, .computed = callable != m->model,
-                              .bad = f->param_type[i].dtype == STEM_N_DTYPES, .slice = false};
+        struct stem_sval v = {.type = f->param_type[i],
+                              .root = {STEM_ROOT_PARAM, i},
+                              .computed = callable != m->model,
+                              .bad = f->param_type[i].dtype == STEM_N_DTYPES,
+                              .slice = false};
         if (!free_name(&c, p->id))
             continue;
         struct stem_checked_name *old = stem_checker_find(&c, p->id.name);
@@ -480,7 +488,8 @@ void stem_check_body(struct stem_module *m, uint32_t callable)
     statements(&c, f->item->body, true);
     f = &m->callables.at[callable];
     if (f->n_results && !c.returned)
-        stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return", stem_name(m, f->item->id.name));
+        stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
+                   stem_name(m, f->item->id.name));
     check_inout_params(&c, f);
     leave(&c, 0, NULL);
     f->state = STEM_DONE;

@@ -11,8 +11,8 @@ static const struct stem_sval bad = {.bad = true};
 
 /* What the callee does to an operand. */
 struct need {
-    const char *name; /* of the parameter */
-    enum stem_ast_mode mode; /* IN, INOUT, CONSUME, RELEASE */
+    const char *name;          /* of the parameter */
+    enum stem_ast_mode mode;   /* IN, INOUT, CONSUME, RELEASE */
     struct stem_span declared; /* STEM_NOWHERE: built in */
 };
 
@@ -107,6 +107,15 @@ static void check_mode(struct stem_checker *c, const struct stem_arg *a, const s
         may_release(c, a, root);
 }
 
+/* Whoever writes a part in place must know strides. */
+static void may_write_slice(struct stem_checker *c, const struct stem_arg *a, struct stem_sval v)
+{
+    if (a->mode != STEM_AST_INOUT || !v.slice)
+        return;
+    stem_error(c->m->diags, STEM_E_WRITE_BORROWED, a->span, "a slice with gaps cannot be written in place here");
+    stem_diag_help(c->m->diags, "pass the whole tensor, or a slice of its first size");
+}
+
 static void add_result(struct stem_results *r, struct stem_sval v)
 {
     if (r->n < sizeof r->v / sizeof *r->v)
@@ -142,7 +151,8 @@ static bool attr_number(struct stem_checker *c, const struct stem_attr_def *def,
     if (n.kind == STEM_NUM_INT && def->type != STEM_ATTR_TYPE_FLOAT) {
         if (stem_dim_value(c->eval.dims, n.i, &out->i))
             return true;
-        stem_error(c->m->diags, STEM_E_BAD_ATTR, a->value->span, "'%s' cannot depend on a dim or an index", def->name);
+        stem_error(c->m->diags, STEM_E_BAD_ATTR, a->value->span, "'%s' cannot depend on a dim or an index",
+                   def->name);
         return false;
     }
     if (def->type == STEM_ATTR_TYPE_FLOAT && n.kind != STEM_NUM_BOOL) {
@@ -279,9 +289,12 @@ static bool op_operands(struct stem_checker *c, const struct stem_op_def *def, c
         if (!p || v.bad)
             continue;
         struct need need = {p->name, STEM_AST_IN, STEM_NOWHERE};
-        need.mode = p->mode == STEM_MODE_INOUT ? STEM_AST_INOUT : p->mode == STEM_MODE_CONSUME ? STEM_AST_CONSUME
-                                                                                              : STEM_AST_IN;
+        need.mode = p->mode == STEM_MODE_INOUT     ? STEM_AST_INOUT
+                    : p->mode == STEM_MODE_CONSUME ? STEM_AST_CONSUME
+                                                   : STEM_AST_IN;
         check_mode(c, a, &need, v.root);
+        if (!p->any_stride)
+            may_write_slice(c, a, v);
         if (need.mode == STEM_AST_INOUT)
             add_inout(r, a, v);
     }
@@ -300,8 +313,14 @@ static void call_op(struct stem_checker *c, const struct stem_op_def *def, const
     r->bad = !fine;
     if (!fine)
         return;
-    struct stem_infer i = {.dims = c->eval.dims, .strings = c->m->strings, .diags = c->m->diags, .span = x->id.span,
-                           .operand_span = at, .in = in, .n_in = n, .attrs = attrs};
+    struct stem_infer i = {.dims = c->eval.dims,
+                           .strings = c->m->strings,
+                           .diags = c->m->diags,
+                           .span = x->id.span,
+                           .operand_span = at,
+                           .in = in,
+                           .n_in = n,
+                           .attrs = attrs};
     r->bad = !stem_op_infer(def, &i);
     for (uint32_t k = 0; !r->bad && k < i.n_out; k++) {
         r->bad = !stem_type_possible(&c->eval, &i.out[k], x->id.span);
@@ -399,6 +418,8 @@ static void call_operands(struct stem_checker *c, const struct stem_callable *f,
                 !stem_same_type(c, &have.type, &f->param_type[i], a->value->span, what))
                 stem_diag_label(c->m->diags, p->span, "declared here");
             check_mode(c, a, &need, have.root);
+            if (f->item->kind != STEM_I_LAYER)
+                may_write_slice(c, a, have);
         }
         if (need.mode == STEM_AST_INOUT)
             add_inout(r, a, have);
@@ -474,7 +495,8 @@ static void call_callable(struct stem_checker *c, uint32_t index, const struct s
     call_operands(c, f, x, v, r);
     scalar_args(c, f, x, r);
     for (uint32_t i = 0; i < f->n_results; i++) {
-        struct stem_sval out = {.type = f->result_type[i], .computed = true, .bad = f->result_type[i].dtype == STEM_N_DTYPES};
+        struct stem_sval out = {
+            .type = f->result_type[i], .computed = true, .bad = f->result_type[i].dtype == STEM_N_DTYPES};
         if (f->result_root)
             out.root = seen_root(f->result_root[i], v);
         add_result(r, out);
@@ -497,8 +519,8 @@ static void unknown(struct stem_checker *c, const struct stem_x *x)
             stem_vec_push(&list, stem_name(c->m, c->m->callables.at[i].item->id.name));
     for (int i = 0; i < STEM_N_DTYPES; i++)
         stem_vec_push(&list, stem_dtype_name((enum stem_dtype)i));
-    static const char *const pointwise[] = {"silu", "gelu", "gelu_tanh", "sigmoid", "exp", "log", "relu", "tanh",
-                                            "sqrt", "rsqrt", "min", "max", "abs", "zero"};
+    static const char *const pointwise[] = {"silu", "gelu", "gelu_tanh", "sigmoid", "exp", "log", "relu",
+                                            "tanh", "sqrt", "rsqrt",     "min",     "max", "abs", "zero"};
     for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
         stem_vec_push(&list, pointwise[i]);
     stem_error(c->m->diags, STEM_E_UNKNOWN_OP, x->id.span, "there is no op, layer or kernel '%s'", text);

@@ -248,8 +248,9 @@ bool stem_pointwise_type(const struct stem_eval *e, const struct stem_pointwise 
             if (stem_dim_same(have, one) || stem_dim_same(have, *d))
                 continue;
             if (!stem_dim_same(*d, one)) {
-                stem_error(e->diags, STEM_E_SHAPE, pw->leaf[i]->span, "%s does not fit the other operands: %s against %s",
-                           stem_type_text(e, &v[i].type), dim_text(e, have), dim_text(e, *d));
+                stem_error(e->diags, STEM_E_SHAPE, pw->leaf[i]->span,
+                           "%s does not fit the other operands: %s against %s", stem_type_text(e, &v[i].type),
+                           dim_text(e, have), dim_text(e, *d));
                 stem_diag_label(e->diags, pw->leaf[0]->span, "the first operand is %s",
                                 stem_type_text(e, &v[0].type));
                 return false;

@@ -60,8 +60,8 @@ bool stem_num_plain(const struct stem_dims *dims, struct stem_num n, bool *is_in
 
 /* ---- operators ---- */
 
-static struct stem_num int_result(const struct stem_eval *e, enum stem_dim_op op, struct stem_num a, struct stem_num b,
-                                  const struct stem_x *x)
+static struct stem_num int_result(const struct stem_eval *e, enum stem_dim_op op, struct stem_num a,
+                                  struct stem_num b, const struct stem_x *x)
 {
     struct stem_dim r = stem_dim_op(e->dims, op, a.i, b.i);
     if (r.n)
@@ -71,7 +71,8 @@ static struct stem_num int_result(const struct stem_eval *e, enum stem_dim_op op
     if ((op == STEM_DIM_DIV || op == STEM_DIM_MOD) && low <= 0 && high >= 0)
         stem_error(e->diags, STEM_E_DIVISION_BY_ZERO, x->span, "the divisor is zero, or can be");
     else
-        stem_error(e->diags, STEM_E_CONST_OVERFLOW, x->span, "the result does not fit 64 bits, or has too many terms");
+        stem_error(e->diags, STEM_E_CONST_OVERFLOW, x->span,
+                   "the result does not fit 64 bits, or has too many terms");
     return bad;
 }
 
@@ -89,8 +90,10 @@ static struct stem_num float_result(const struct stem_eval *e, double f, bool kn
 static struct stem_num arithmetic(const struct stem_eval *e, const struct stem_x *x, struct stem_num a,
                                   struct stem_num b)
 {
-    static const enum stem_dim_op op[] = {[STEM_X_ADD] = STEM_DIM_ADD, [STEM_X_SUB] = STEM_DIM_SUB,
-                                          [STEM_X_MUL] = STEM_DIM_MUL, [STEM_X_DIV] = STEM_DIM_DIV,
+    static const enum stem_dim_op op[] = {[STEM_X_ADD] = STEM_DIM_ADD,
+                                          [STEM_X_SUB] = STEM_DIM_SUB,
+                                          [STEM_X_MUL] = STEM_DIM_MUL,
+                                          [STEM_X_DIV] = STEM_DIM_DIV,
                                           [STEM_X_MOD] = STEM_DIM_MOD};
     if (a.kind == STEM_NUM_INT && b.kind == STEM_NUM_INT)
         return int_result(e, op[x->op], a, b, x);
@@ -220,9 +223,14 @@ static const struct {
     double (*one)(double);
     uint32_t n;
     int op; /* of two integers; -1: none */
-} functions[] = {{"min", NULL, 2, STEM_DIM_MIN}, {"max", NULL, 2, STEM_DIM_MAX}, {"ceil_div", NULL, 2, STEM_DIM_DIV},
-                 {"exp", exp, 1, -1},            {"log", log, 1, -1},            {"sqrt", sqrt, 1, -1},
-                 {"rsqrt", fn_rsqrt, 1, -1},     {"abs", fabs, 1, -1}};
+} functions[] = {{"min", NULL, 2, STEM_DIM_MIN},
+                 {"max", NULL, 2, STEM_DIM_MAX},
+                 {"ceil_div", NULL, 2, STEM_DIM_DIV},
+                 {"exp", exp, 1, -1},
+                 {"log", log, 1, -1},
+                 {"sqrt", sqrt, 1, -1},
+                 {"rsqrt", fn_rsqrt, 1, -1},
+                 {"abs", fabs, 1, -1}};
 #define N_FUNCTIONS (sizeof functions / sizeof *functions)
 
 static uint32_t function(const char *name)

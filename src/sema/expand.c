@@ -228,8 +228,8 @@ static void bind_dims(struct stem_expander *x, const struct stem_binding *bindin
             stem_diag_help(x->diags, "give one, --dim %s=%" PRId64 ", or a default in the text", names[k], d->low);
             x->failed = true;
         } else if (value < d->low || value > d->high) {
-            stem_error(x->diags, STEM_E_DIM_RANGE, d->span, "%s = %" PRId64 " is not in %" PRId64 "..%" PRId64, names[k],
-                       value, d->low, d->high);
+            stem_error(x->diags, STEM_E_DIM_RANGE, d->span, "%s = %" PRId64 " is not in %" PRId64 "..%" PRId64,
+                       names[k], value, d->low, d->high);
             x->failed = true;
         }
     }
@@ -296,8 +296,8 @@ struct stem_program *stem_expand(const struct stem_module *m, const struct stem_
     x.p = stem_program_new(m->strings, m->ast->source);
     x.b = stem_builder_new(x.p, dims, diags);
     x.dim_value = STEM_NEW_ARRAY(x.p->arena, struct stem_dim, m->dim_infos.len);
-    x.eval = (struct stem_eval){.m = x.m, .dims = dims, .diags = diags, .dim_value = x.dim_value,
-                                .indices = &x.indices};
+    x.eval =
+        (struct stem_eval){.m = x.m, .dims = dims, .diags = diags, .dim_value = x.dim_value, .indices = &x.indices};
     bind_dims(&x, bindings, n);
     if (!x.failed)
         expand(&x);

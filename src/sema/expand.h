@@ -22,9 +22,9 @@ struct stem_expander {
     struct stem_indices indices;
     struct stem_dim *dim_value;
     STEM_VEC(struct stem_bound) names;
-    uint32_t frame;        /* names of the layer that is being expanded begin here */
-    uint32_t callable;     /* that layer */
-    struct stem_sym path;  /* its instance, "block[1].moe[3]"; 0: the model */
+    uint32_t frame;                          /* names of the layer that is being expanded begin here */
+    uint32_t callable;                       /* that layer */
+    struct stem_sym path;                    /* its instance, "block[1].moe[3]"; 0: the model */
     STEM_VEC(struct stem_value_id) external; /* by symbol number: first value of a weight or state */
     STEM_VEC(bool) seen;                     /* by symbol number: an instance whose externals exist */
     STEM_VEC(struct stem_value_id) latest;   /* by buffer number: whole latest version of an external buffer */

@@ -307,9 +307,10 @@ static void call_function(struct stem_expander *x, uint32_t index, const struct 
 
 static const char *c_type(enum stem_dtype t)
 {
-    static const char *const text[] = {
-        [STEM_F32] = "float", [STEM_F16] = "__half", [STEM_BF16] = "__nv_bfloat16", [STEM_F8E4M3] = "__nv_fp8_e4m3",
-        [STEM_NVFP4] = "unsigned char", [STEM_I32] = "int", [STEM_I64] = "long long", [STEM_U8] = "unsigned char"};
+    static const char *const text[] = {[STEM_F32] = "float",           [STEM_F16] = "__half",
+                                       [STEM_BF16] = "__nv_bfloat16",  [STEM_F8E4M3] = "__nv_fp8_e4m3",
+                                       [STEM_NVFP4] = "unsigned char", [STEM_I32] = "int",
+                                       [STEM_I64] = "long long",       [STEM_U8] = "unsigned char"};
     return text[t];
 }
 
@@ -329,7 +330,8 @@ static const char *c_params(struct stem_expander *x, const struct stem_callable 
     }
     for (const struct stem_ast_param *p = f->item->scalars; p; p = p->next)
         stem_out_printf(&o, "%s%s %s", o.len ? ", " : "",
-                        c_type(stem_dtype_from_name(stem_name(x->m, p->type.dtype.name))), stem_name(x->m, p->id.name));
+                        c_type(stem_dtype_from_name(stem_name(x->m, p->type.dtype.name))),
+                        stem_name(x->m, p->id.name));
     const char *text = stem_arena_strdup(x->p->arena, stem_out_text(&o));
     stem_out_free(&o);
     return text;
@@ -344,7 +346,8 @@ void stem_expand_declare_calls(struct stem_expander *x)
         if (it->kind != STEM_I_KERNEL && it->kind != STEM_I_EXTERN)
             continue;
         struct stem_decl d = {.class = it->kind == STEM_I_KERNEL ? STEM_OP_KERNEL : STEM_OP_EXTERN,
-                              .name = it->id.name, .span = it->id.span};
+                              .name = it->id.name,
+                              .span = it->id.span};
         d.params = c_params(x, f);
         if (it->kind == STEM_I_KERNEL) {
             d.body = stem_arena_strndup(x->p->arena, source + it->code.begin, it->code.end - it->code.begin);

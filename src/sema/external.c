@@ -53,8 +53,8 @@ static void declare(struct scan *s, const struct stem_stmt *stmt)
             x->failed = true;
             return;
         }
-        struct stem_value_id v = add(x, stmt->kind == STEM_S_WEIGHT ? STEM_BUFFER_WEIGHT : STEM_BUFFER_STATE, name, &t,
-                                     p->id.span);
+        struct stem_value_id v =
+            add(x, stmt->kind == STEM_S_WEIGHT ? STEM_BUFFER_WEIGHT : STEM_BUFFER_STATE, name, &t, p->id.span);
         *slot(x, name) = v;
     }
 }
@@ -171,8 +171,8 @@ void stem_expand_externals(struct stem_expander *x, struct stem_value_id *output
             outputs[i] = add(x, STEM_BUFFER_OUTPUT, output_name(x, f, r, i), &t, r->type.span);
     }
     struct scan s = {.x = x};
-    s.eval = (struct stem_eval){.m = x->m, .dims = x->m->dims, .diags = x->diags, .dim_value = x->m->dim_symbols.at,
-                                .indices = &s.indices};
+    s.eval = (struct stem_eval){
+        .m = x->m, .dims = x->m->dims, .diags = x->diags, .dim_value = x->m->dim_symbols.at, .indices = &s.indices};
     statements(&s, f->item->body);
     stem_vec_free(&s.indices.v);
 }

@@ -96,8 +96,8 @@ static void check_dim(struct stem_module *m, const struct stem_item *it, struct 
         return;
     d->has_default = true;
     if (fine && (d->value < d->low || d->value > d->high))
-        stem_error(m->diags, STEM_E_BAD_RANGE, it->value->span, "the default %" PRId64 " is not in %" PRId64 "..%" PRId64,
-                   d->value, d->low, d->high);
+        stem_error(m->diags, STEM_E_BAD_RANGE, it->value->span,
+                   "the default %" PRId64 " is not in %" PRId64 "..%" PRId64, d->value, d->low, d->high);
 }
 
 static void check_dims(struct stem_module *m)
@@ -143,8 +143,7 @@ static void find_model(struct stem_module *m)
 }
 
 struct stem_module *stem_check(struct stem_arena *arena, struct stem_strtab *strings, const struct stem_ast *ast,
-                               const struct stem_override *overrides, uint32_t n_overrides,
-                               struct stem_diags *diags)
+                               const struct stem_override *overrides, uint32_t n_overrides, struct stem_diags *diags)
 {
     struct stem_module *m = STEM_NEW(arena, struct stem_module);
     m->arena = arena;

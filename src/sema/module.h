@@ -14,7 +14,7 @@
 #define STEM_MAX_OPS 2000000u
 #define STEM_MAX_STEPS 20000000u /* statements executed while expanding */
 #define STEM_MAX_COUNT 1000000   /* of a repeat */
-#define STEM_MAX_CALL_DEPTH 600 /* blocks, expressions and layer calls within each other */
+#define STEM_MAX_CALL_DEPTH 600  /* blocks, expressions and layer calls within each other */
 #define STEM_MAX_LAYER_PARAMS 64 /* parameters and results of a layer, each */
 
 /* A number in a constant expression. */
@@ -43,9 +43,9 @@ struct stem_eval {
     struct stem_module *m;
     struct stem_dims *dims;
     struct stem_diags *diags;
-    const struct stem_dim *dim_value;     /* of each of m->dims; NULL: none may be used */
-    const struct stem_indices *indices;   /* NULL: none */
-    const struct stem_checker *checker;   /* to know tensors from misspelt names; NULL: none are known */
+    const struct stem_dim *dim_value;   /* of each of m->dims; NULL: none may be used */
+    const struct stem_indices *indices; /* NULL: none */
+    const struct stem_checker *checker; /* to know tensors from misspelt names; NULL: none are known */
 };
 
 enum stem_global_kind { STEM_G_NONE, STEM_G_CONST, STEM_G_DIM, STEM_G_CALLABLE };
@@ -71,10 +71,10 @@ struct stem_root {
 /* A layer, model, kernel or extern function. */
 struct stem_callable {
     const struct stem_item *item;
-    int state; /* STEM_TODO, ... */
+    int state;                                  /* STEM_TODO, ... */
     struct stem_type *param_type, *result_type; /* symbolic */
     uint32_t n_params, n_results;
-    struct stem_root *result_root; /* layers: in whose memory each result is, seen from the body */
+    struct stem_root *result_root;        /* layers: in whose memory each result is, seen from the body */
     const struct stem_stmt *segment_stmt; /* the first break or eager in it or in what it calls; NULL: none */
     uint32_t depth;                       /* of layer calls below */
     uint32_t n_scalars;
@@ -86,7 +86,7 @@ struct stem_module {
     struct stem_strtab *strings;
     const struct stem_ast *ast;
     struct stem_diags *diags;
-    struct stem_dims *dims; /* symbolic */
+    struct stem_dims *dims;               /* symbolic */
     STEM_VEC(struct stem_global) globals; /* by symbol number */
     STEM_VEC(struct stem_module_const) consts;
     STEM_VEC(struct stem_dim_info) dim_infos;
@@ -134,7 +134,8 @@ bool stem_is_pointwise(const struct stem_eval *e, const struct stem_x *x);
 /* Number of operands of a pointwise function, 0 if there is none of that name. */
 uint32_t stem_pointwise_arity(const char *name);
 
-/* The postfix text of the maximal pointwise expression at x, and its leaves in order of appearance (each name once). */
+/* The postfix text of the maximal pointwise expression at x, and its leaves in order of appearance (each name once).
+ */
 struct stem_pointwise {
     struct stem_out text;
     const struct stem_x *leaf[STEM_MAX_OPERANDS];

@@ -26,8 +26,7 @@ struct stem_override {
 /* Never NULL; usable only if no error was reported (10xx to 12xx). Everything lives in `arena` except what
  * stem_module_free releases; `ast` and `strings` must outlive the module. */
 struct stem_module *stem_check(struct stem_arena *arena, struct stem_strtab *strings, const struct stem_ast *ast,
-                               const struct stem_override *overrides, uint32_t n_overrides,
-                               struct stem_diags *diags);
+                               const struct stem_override *overrides, uint32_t n_overrides, struct stem_diags *diags);
 void stem_module_free(struct stem_module *m);
 
 struct stem_dim_info {

@@ -33,7 +33,8 @@ static struct stem_type *types(struct stem_module *m, const struct stem_ast_para
 
 static void bad_mode(struct stem_module *m, const struct stem_ast_param *p, const char *where)
 {
-    stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->span, "'%s' cannot be a mode in %s", stem_ast_mode_text(p->mode), where);
+    stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->span, "'%s' cannot be a mode in %s", stem_ast_mode_text(p->mode),
+               where);
 }
 
 static void layer_params(struct stem_module *m, const struct stem_callable *f)
@@ -80,8 +81,8 @@ static void call_params(struct stem_module *m, const struct stem_callable *f)
                 stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
     }
     if (kernel && !writes)
-        stem_error(m->diags, STEM_E_BAD_SIGNATURE, f->item->id.span, "'%s' writes no operand: it has no `out` or `inout`",
-                   stem_name(m, f->item->id.name));
+        stem_error(m->diags, STEM_E_BAD_SIGNATURE, f->item->id.span,
+                   "'%s' writes no operand: it has no `out` or `inout`", stem_name(m, f->item->id.name));
     uint32_t n = f->n_params; /* an in place operand counts as an input and as a result */
     for (const struct stem_ast_param *p = f->item->params; p; p = p->next)
         n += p->mode == STEM_AST_INOUT || (p->mode == STEM_AST_WORKSPACE && p->value);
@@ -140,8 +141,8 @@ static void clause(struct stem_module *m, const struct stem_callable *f, const c
     uint32_t n = 0;
     int64_t total = 1, low, high;
     if (!x)
-        stem_error(m->diags, STEM_E_BAD_LAUNCH, f->item->id.span, "'%s' has no %s(...)", stem_name(m, f->item->id.name),
-                   word);
+        stem_error(m->diags, STEM_E_BAD_LAUNCH, f->item->id.span, "'%s' has no %s(...)",
+                   stem_name(m, f->item->id.name), word);
     for (; x; x = x->next, n++) {
         if (n == 3) {
             stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "%s has at most 3 sizes", word);
@@ -152,10 +153,12 @@ static void clause(struct stem_module *m, const struct stem_callable *f, const c
             continue;
         stem_dim_bounds(m->dims, d, &low, &high);
         if (low < 1 || high > limit[n])
-            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "size %u of %s can be %" PRId64 "; it lies in 1..%" PRId64,
-                       n + 1, word, low < 1 ? low : high, limit[n]);
+            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span,
+                       "size %u of %s can be %" PRId64 "; it lies in 1..%" PRId64, n + 1, word, low < 1 ? low : high,
+                       limit[n]);
         else if (__builtin_mul_overflow(total, high, &total) || total > product)
-            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "a %s can have more than %" PRId64 " threads", word, product);
+            stem_error(m->diags, STEM_E_BAD_LAUNCH, x->span, "a %s can have more than %" PRId64 " threads", word,
+                       product);
     }
 }
 

@@ -45,8 +45,8 @@ bool stem_type_possible(const struct stem_eval *e, const struct stem_type *t, st
         if (!t->dim[i].n)
             return false; /* reported where it was computed */
         if (low < 1) {
-            stem_error(e->diags, STEM_E_BAD_SIZE, at, "size %u of %s can be %" PRId64 "; it must be at least 1", i + 1,
-                       stem_type_text(e, t), low);
+            stem_error(e->diags, STEM_E_BAD_SIZE, at, "size %u of %s can be %" PRId64 "; it must be at least 1",
+                       i + 1, stem_type_text(e, t), low);
             return false;
         }
         if (__builtin_mul_overflow(bits, high, &bits) || bits > limit) {

@@ -36,6 +36,10 @@ UNIT_TESTS += %D%/test_kernels
 %C%_test_kernels_SOURCES = %D%/test_kernels.c %D%/unit.h
 %C%_test_kernels_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_front
+%C%_test_front_SOURCES = %D%/test_front.c %D%/front.h %D%/unit.h
+%C%_test_front_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
