@@ -62,6 +62,8 @@ struct stem_called {
     uint32_t n, n_inout;
 };
 void stem_expand_call(struct stem_expander *x, const struct stem_x *e, struct stem_called *r);
+/* An operand within an op: what is computed for it is named after the op. */
+struct stem_value_id stem_expand_operand(struct stem_expander *x, const struct stem_x *e);
 struct stem_value_id stem_expand_pointwise(struct stem_expander *x, const struct stem_x *e);
 /* The whole of `old`'s tensor, in the version that `v` (a part of it, or all) belongs to. */
 struct stem_value_id stem_expand_whole(struct stem_expander *x, struct stem_value_id old, struct stem_value_id v);

@@ -7,8 +7,7 @@
 
 #include "sema/expand.h"
 
-/* An operand within a call: what is computed for it is named after the call. */
-static struct stem_value_id operand(struct stem_expander *x, const struct stem_x *e)
+struct stem_value_id stem_expand_operand(struct stem_expander *x, const struct stem_x *e)
 {
     struct stem_sym outer = x->b.name;
     struct stem_span span = x->b.span;
@@ -93,7 +92,7 @@ static void call_op(struct stem_expander *x, const struct stem_op_def *def, cons
             continue;
         enum stem_mode need = stem_op_param(def, n)->mode;
         bool absent = a->value->kind == STEM_X_NAME && !strcmp(stem_name(x->m, a->value->id.name), "_");
-        in[n++] = (struct stem_input){absent ? STEM_NO_VALUE : operand(x, a->value), given_mode(a->mode, need),
+        in[n++] = (struct stem_input){absent ? STEM_NO_VALUE : stem_expand_operand(x, a->value), given_mode(a->mode, need),
                                       a->value->span};
         if (need == STEM_MODE_INOUT)
             written[n_inout++] = a->value;
@@ -177,7 +176,7 @@ static void call_layer(struct stem_expander *x, uint32_t index, const struct ste
     struct stem_value_id args[STEM_MAX_LAYER_PARAMS];
     uint32_t n = 0;
     for (const struct stem_arg *a = e->args; a; a = a->next) {
-        args[n++] = operand(x, a->value);
+        args[n++] = stem_expand_operand(x, a->value);
         if (x->failed)
             return;
         if (a->mode == STEM_AST_INOUT)
@@ -192,7 +191,11 @@ static struct stem_value_id contiguous(struct stem_expander *x, struct stem_valu
 {
     if (x->failed || stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
         return v;
-    return stem_build_simple(&x->b, "copy", &v, 1, NULL, 0);
+    struct stem_sym outer = x->b.name;
+    x->b.name = stem_expand_path(x, outer, "copy");
+    v = stem_build_simple(&x->b, "copy", &v, 1, NULL, 0);
+    x->b.name = outer;
+    return v;
 }
 
 static struct stem_value_id new_buffer(struct stem_expander *x, const struct stem_type *t, struct stem_sym name)
@@ -229,7 +232,7 @@ static struct stem_input call_operand(struct stem_expander *x, const struct stem
     enum stem_mode need = p->mode == STEM_AST_INOUT     ? STEM_MODE_INOUT
                           : p->mode == STEM_AST_CONSUME ? STEM_MODE_CONSUME
                                                         : STEM_MODE_IN;
-    struct stem_value_id v = operand(x, a->value);
+    struct stem_value_id v = stem_expand_operand(x, a->value);
     if (need == STEM_MODE_IN)
         v = contiguous(x, v);
     return (struct stem_input){v, given_mode(a->mode, need), a->value->span};

@@ -90,7 +90,7 @@ struct leaves {
 static enum stem_dtype leaf(void *user, const struct stem_x *e, uint32_t i)
 {
     struct leaves *l = user;
-    struct stem_value_id v = stem_expand_value(l->x, e);
+    struct stem_value_id v = stem_expand_operand(l->x, e);
     if (l->x->failed)
         return STEM_N_DTYPES;
     l->in[i] = (struct stem_input){v, STEM_MODE_IN, e->span};

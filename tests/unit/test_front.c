@@ -201,7 +201,7 @@ static void expanding(void)
         /* slices with gaps are copied for a kernel; whole rows are not */
         {"kernel k(in x: f32[T, 4], out y: f32[T, 4]) grid(1) block(1) {{ }}\n" MODEL(
              "y = k(x[:, 0:4]); return x * y[:, 0:1];"),
-         "y.in.copy copy\ny k\nout pointwise \"i0 i1 mul\"\n"},
+         "y.copy copy\ny k\nout pointwise \"i0 i1 mul\"\n"},
         {"kernel k(in x: f32[1, N], out y: f32[1, N]) grid(1) block(1) {{ }}\n" MODEL("return x * k(x[0:1, :]);"),
          "out.k k\nout pointwise \"i0 i1 mul\"\n"},
     };
