@@ -1,1 +1,2 @@
-# Sources and tests of scripts/.
+# The README's two commands, and what they share.
+EXTRA_DIST += %D%/check.sh %D%/demo.sh %D%/setup.sh

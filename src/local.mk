@@ -1,1 +1,2 @@
-# Sources and tests of src/.
+# The pipeline, on one page.
+libstem_core_la_SOURCES += %D%/pipeline.c %D%/pipeline.h

@@ -1,1 +1,2 @@
-# Sources and tests of tests/bench/.
+# Benchmarks: not part of make check; tests/bench/run.sh prints every figure that the documents quote.
+EXTRA_DIST += %D%/compile.sh %D%/run.sh %D%/peers/torch_moe.py

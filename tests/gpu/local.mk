@@ -1,1 +1,3 @@
-# Sources and tests of tests/gpu/.
+# Tests that need a GPU; they say so and are skipped where there is none.
+TESTS += %D%/gpu.sh
+EXTRA_DIST += %D%/gpu.sh

@@ -1,1 +1,3 @@
-# Sources and tests of tests/lint/.
+# House rules that a machine can check.
+TESTS += %D%/layers.sh
+EXTRA_DIST += %D%/layers.sh

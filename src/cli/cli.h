@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line: one file for each subcommand (cmd_NAME.c), a table of them in commands.def, options that several
+ * share in common.c. Only this folder prints and exits.
+ */
+#ifndef STEM_CLI_CLI_H
+#define STEM_CLI_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "pipeline.h"
+
+/* Documented in docs/cli.md and in the man page. */
+enum stem_exit {
+    STEM_EXIT_OK = 0,
+    STEM_EXIT_INPUT = 1,  /* the input is at fault: diagnostics were printed */
+    STEM_EXIT_USAGE = 2,  /* the command line is at fault */
+    STEM_EXIT_WORLD = 3,  /* a file, the GPU, NVRTC, memory: something outside failed */
+    STEM_EXIT_DIFFER = 4, /* it ran, but results, lanes or counts are not what they should be */
+};
+
+struct stem_command {
+    const char *name, *blurb;
+    int (*run)(int argc, char **argv); /* argv[0] is "mainstem NAME" */
+};
+
+#define COMMAND(name, blurb) int stem_cmd_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef COMMAND
+
+/* ---- options that every command that compiles takes (common.c) ---- */
+
+struct stem_cli_compile {
+    struct stem_compile_args args;
+    const char *remarks;
+    const char *print_after;
+    bool time_passes, verify_each, list_passes, no_warnings;
+    int color; /* -1: if stderr is a terminal */
+    char **defines, **dims;
+};
+
+extern const struct argp stem_cli_compile_argp; /* its input is a struct stem_cli_compile */
+
+void stem_cli_compile_init(struct stem_cli_compile *c);
+void stem_cli_compile_free(struct stem_cli_compile *c);
+/* Compiles and prints diagnostics to stderr. NULL if there were errors, with *status the exit status. */
+struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
+
+/* "mainstem: error: ..." on stderr. */
+void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Writes a whole file, atomically (by rename); false after an error message. */
+bool stem_cli_write(const char *path, const void *data, size_t len);
+/* `1234567` as "1.18 MiB". Static buffers, eight in turn: for use within one printf. */
+const char *stem_cli_bytes(uint64_t bytes);
+const char *stem_cli_count(uint64_t n); /* "1 234 567" */
+
+/* ---- a progress bar, only on a terminal and only for what takes over a second (progress.c) ---- */
+
+struct stem_progress {
+    const char *what;
+    double started, drawn;
+    bool enabled, visible;
+};
+
+struct stem_progress stem_progress_start(const char *what);
+void stem_progress_step(struct stem_progress *p, uint64_t done, uint64_t total);
+void stem_progress_end(struct stem_progress *p);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `mainstem compile FILE`: the summary; with -o DIR, the plan, the CUDA C and the cubin.
+ */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/device.h"
+#include "cli/summary.h"
+#include "runtime/mainstem_rt.h"
+
+struct compile {
+    struct stem_cli_compile compile;
+    const char *dir, *emit;
+    bool quiet;
+};
+
+enum { OPT_EMIT = 0x400 };
+
+static const struct argp_option options[] = {
+    {"output", 'o', "DIR", 0, "Write NAME.plan.json, NAME.cu and NAME.sm_XX.cubin into DIR", 11},
+    {"emit", OPT_EMIT, "LIST", 0, "With -o: only these of plan, cuda, cubin", 11},
+    {"quiet", 'q', 0, 0, "No summary", 11},
+    {0}};
+static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
+
+static bool listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == n && !strncmp(p, word, n))
+            return true;
+    return !list;
+}
+
+static void check_emit(struct argp_state *state, const char *list)
+{
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
+        char one[32];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(p, ","), p);
+        if (!listed("plan,cuda,cubin", one))
+            argp_error(state, "--emit knows plan, cuda and cubin, not '%s'", one);
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct compile *c = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &c->compile; return 0;
+    case 'o': c->dir = arg; return 0;
+    case 'q': c->quiet = true; return 0;
+    case OPT_EMIT:
+        check_emit(state, arg);
+        c->emit = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (c->emit && !c->dir)
+            argp_error(state, "--emit needs -o DIR");
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {options, parse, "FILE", "Compiles a .stem file and prints what was scheduled.", children, 0, 0};
+
+static bool path_in(const char *dir, const char *name, const char *suffix, char *path)
+{
+    if ((size_t)snprintf(path, PATH_MAX, "%s/%s%s", dir, name, suffix) < PATH_MAX)
+        return true;
+    stem_cli_error("the path '%s/%s%s' is too long", dir, name, suffix);
+    return false;
+}
+
+static bool write_plan(const struct stem_plan *plan, const char *dir)
+{
+    char path[PATH_MAX], *json = stem_plan_to_json(plan);
+    bool fine = json && path_in(dir, plan->name, ".plan.json", path) && stem_cli_write(path, json, strlen(json));
+    free(json);
+    return fine;
+}
+
+static int write_cubin(const struct stem_plan *plan, const char *dir)
+{
+    char path[PATH_MAX], suffix[32], unit[256];
+    struct stem_compiler *compiler = NULL;
+    struct stem_compiler_options o = {.log = stem_cli_log()};
+    struct stem_cubin cubin = {0};
+    struct stem_rt_error err;
+    snprintf(suffix, sizeof suffix, ".sm_%u.cubin", plan->sm);
+    snprintf(unit, sizeof unit, "%s.cu", plan->name);
+    if (!path_in(dir, plan->name, suffix, path))
+        return STEM_EXIT_WORLD;
+    int status = STEM_EXIT_OK;
+    if (stem_compiler_open(&o, &compiler, &err) != STEM_OK ||
+        stem_compile(compiler, plan->cuda, unit, plan->sm, NULL, 0, &cubin, &err) != STEM_OK) {
+        /* An inline kernel that does not compile is the input's fault; its log points into the .stem file. */
+        status = err.status == STEM_E_COMPILE ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+        stem_cli_error("%s", err.message);
+        if (cubin.log && *cubin.log)
+            fprintf(stderr, "%s\n", cubin.log);
+        if (err.status == STEM_E_NO_NVRTC)
+            fputs("  --emit=plan,cuda writes what needs no NVRTC\n", stderr);
+    } else if (!stem_cli_write(path, cubin.data, cubin.bytes)) {
+        status = STEM_EXIT_WORLD;
+    }
+    stem_cubin_free(&cubin);
+    stem_compiler_close(compiler);
+    return status;
+}
+
+static int write_files(const struct compile *c, const struct stem_plan *plan)
+{
+    char path[PATH_MAX];
+    if (mkdir(c->dir, 0777) && errno != EEXIST) {
+        stem_cli_error("cannot make the directory '%s': %s", c->dir, strerror(errno));
+        return STEM_EXIT_WORLD;
+    }
+    if (listed(c->emit, "plan") && !write_plan(plan, c->dir))
+        return STEM_EXIT_WORLD;
+    if (listed(c->emit, "cuda") && (!path_in(c->dir, plan->name, ".cu", path) ||
+                                    !stem_cli_write(path, plan->cuda, strlen(plan->cuda))))
+        return STEM_EXIT_WORLD;
+    return listed(c->emit, "cubin") ? write_cubin(plan, c->dir) : STEM_EXIT_OK;
+}
+
+int stem_cmd_compile(int argc, char **argv)
+{
+    struct compile c = {0};
+    stem_cli_compile_init(&c.compile);
+    argp_parse(&argp, argc, argv, 0, NULL, &c);
+    int status;
+    struct stem_compiled *r = stem_cli_compile(&c.compile, &status);
+    if (r && r->plan) {
+        if (!c.quiet)
+            stem_summary_print(r->plan);
+        if (c.dir)
+            status = write_files(&c, r->plan);
+    } else if (r && c.dir) {
+        stem_cli_error("there is no plan after --stop-after=%s: nothing was written", c.compile.args.stop_after);
+        status = STEM_EXIT_USAGE;
+    }
+    stem_compiled_free(r);
+    stem_cli_compile_free(&c.compile);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `mainstem run FILE`: options, and the choice of the device.
+ */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+enum {
+    OPT_DEVICE = 0x200,
+    OPT_BY,
+    OPT_ITERS,
+    OPT_SEED,
+    OPT_ORDERS,
+    OPT_COMPARE,
+    OPT_AUDIT,
+    OPT_POISON,
+    OPT_CHAOS,
+    OPT_POOL,
+    OPT_WEIGHTS,
+    OPT_INDEX,
+};
+
+static const struct argp_option options[] = {
+    {"device", OPT_DEVICE, "KIND", 0, "gpu, cpu, auto (default: the GPU if there is one)", 11},
+    {"gpu", OPT_INDEX, "N", 0, "Which GPU (default 0)", 11},
+    {"by", OPT_BY, "WAY", 0, "GPU: capture (default: own graph by capture), nodes (own graph, node by node), record (into a "
+                             "capture of the caller's), eager", 11},
+    {"iters", OPT_ITERS, "N", 0, "GPU: replays to time (default 20)", 11},
+    {"seed", OPT_SEED, "N", 0, "Of the random weights and inputs (default 1)", 11},
+    {"weights", OPT_WEIGHTS, "FILE", 0, "Load weights by name from a .safetensors file; may be given several times", 11},
+    {"memory", OPT_POOL, "MODE", 0, "slab (default), pool", 11},
+    {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
+    {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},
+    {"audit", OPT_AUDIT, 0, 0, "GPU: count lanes by CUPTI kernel records; fail if they are not the plan's", 12},
+    {"poison", OPT_POISON, 0, 0, "GPU: fill the slab with NaN before every replay; the results must stay the same", 12},
+    {"chaos", OPT_CHAOS, 0, 0, "GPU: delay each branch in turn with poisoned memory; compare with one stream", 12},
+    {0}};
+
+static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
+
+static uint64_t number(struct argp_state *state, const char *arg, const char *what, uint64_t low, uint64_t high)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(arg, &end, 10);
+    if (errno || end == arg || *end || *arg == '-' || n < low || n > high)
+        argp_error(state, "%s takes a number from %llu to %llu, not '%s'", what, (unsigned long long)low,
+                   (unsigned long long)high, arg);
+    return n;
+}
+
+static int word(struct argp_state *state, const char *arg, const char *what, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(arg, words[i]))
+            return i;
+    argp_error(state, "%s does not know '%s'", what, arg);
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    static const char *const devices[] = {"auto", "gpu", "cpu", NULL};
+    static const char *const ways[] = {"capture", "nodes", "record", "eager", NULL};
+    static const char *const memories[] = {"slab", "pool", NULL};
+    static const char *const oracles[] = {"cpu", NULL};
+    struct stem_run *r = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; return 0;
+    case OPT_DEVICE: r->device = (enum stem_run_device)word(state, arg, "--device", devices); return 0;
+    case OPT_BY: r->by = (enum stem_run_by)word(state, arg, "--by", ways); return 0;
+    case OPT_ITERS: r->iters = (uint32_t)number(state, arg, "--iters", 1, 1000000); return 0;
+    case OPT_INDEX: r->device_index = (uint32_t)number(state, arg, "--gpu", 0, 1023); return 0;
+    case OPT_SEED: r->seed = number(state, arg, "--seed", 0, UINT64_MAX); return 0;
+    case OPT_ORDERS: r->orders = (uint32_t)number(state, arg, "--orders", 1, 1000000); return 0;
+    case OPT_POOL: r->pool = word(state, arg, "--memory", memories) == 1; return 0;
+    case OPT_COMPARE: word(state, arg, "--compare", oracles), r->compare = true; return 0;
+    case OPT_AUDIT: r->audit = true; return 0;
+    case OPT_POISON: r->poison = true; return 0;
+    case OPT_CHAOS: r->chaos = true; return 0;
+    case OPT_WEIGHTS:
+        r->weights = stem_xrealloc(r->weights, (r->n_weights + 1) * sizeof *r->weights);
+        r->weights[r->n_weights++] = arg;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {options, parse, "FILE", "Compiles a .stem file and runs it.", children, 0, 0};
+
+/* Options that the other device would silently ignore. */
+static bool fits_device(const struct stem_run *r)
+{
+    if (r->device == STEM_RUN_CPU && (r->audit || r->chaos || r->compare || r->poison)) {
+        stem_cli_error("--audit, --chaos, --compare and --poison need a GPU; on the CPU device use --orders=N");
+        return false;
+    }
+    if (r->device == STEM_RUN_GPU && r->orders) {
+        stem_cli_error("--orders is for the CPU device; on a GPU use --chaos");
+        return false;
+    }
+    return true;
+}
+
+int stem_cmd_run(int argc, char **argv)
+{
+    struct stem_run r = {.iters = 20, .warmup = 3, .seed = 1};
+    stem_cli_compile_init(&r.compile);
+    argp_parse(&argp, argc, argv, 0, NULL, &r);
+    int status = STEM_EXIT_USAGE;
+    if (fits_device(&r)) {
+        bool no_gpu = r.device == STEM_RUN_CPU;
+        if (!no_gpu)
+            status = stem_run_gpu(&r, &no_gpu);
+        if (no_gpu) {
+            r.device = STEM_RUN_CPU;
+            status = fits_device(&r) ? stem_run_cpu(&r) : STEM_EXIT_WORLD;
+        }
+    }
+    free(r.weights);
+    stem_cli_compile_free(&r.compile);
+    return status;
+}

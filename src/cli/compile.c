@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Running the pipeline for a command: printing after steps, times, diagnostics.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "ast/ast.h"
+#include "cli/cli.h"
+
+struct observer {
+    const struct stem_cli_compile *c;
+    struct {
+        const char *name;
+        double seconds;
+    } time[32];
+    uint32_t n;
+};
+
+static bool wanted(const struct stem_cli_compile *c, const char *step)
+{
+    return c->print_after && (!strcmp(c->print_after, "all") || !strcmp(c->print_after, step));
+}
+
+static void print_text(const char *step, struct stem_out *o)
+{
+    printf("// after %s\n%s", step, stem_out_text(o));
+    stem_out_free(o);
+}
+
+static void after_pass(void *user, const struct stem_pass *pass, const struct stem_program *p, double seconds)
+{
+    struct observer *w = user;
+    uint32_t i = 0;
+    while (i < w->n && w->time[i].name != pass->name)
+        i++;
+    if (i < 32) {
+        w->n = i == w->n ? i + 1 : w->n;
+        w->time[i].name = pass->name;
+        w->time[i].seconds += seconds;
+    }
+    if (wanted(w->c, pass->name)) {
+        struct stem_out o = {0};
+        stem_program_print(p, &o);
+        if (p->state & STEM_FACT_ORDER)
+            stem_schedule_print(p, &o);
+        print_text(pass->name, &o);
+    }
+}
+
+static void expanded(void *user, const struct stem_program *p)
+{
+    struct observer *w = user;
+    if (wanted(w->c, "expand")) {
+        struct stem_out o = {0};
+        stem_program_print(p, &o);
+        print_text("expand", &o);
+    }
+}
+
+/* The AST is printed last of all steps that print: the pipeline hands it out only at its end. */
+static void print_front(const struct stem_cli_compile *c, const struct stem_compiled *r)
+{
+    struct stem_out o = {0};
+    if (r->ast && wanted(c, "parse")) {
+        stem_ast_print(r->ast, r->strings, &o);
+        print_text("parse", &o);
+    }
+}
+
+static void print_times(const struct stem_compiled *r, const struct observer *w)
+{
+    const struct stem_phase_times *t = &r->times;
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    fprintf(stderr, "%-12s %9.3f ms\n%-12s %9.3f ms\n%-12s %9.3f ms\n", "parse", t->parse * 1e3, "check", t->check * 1e3,
+            "expand", t->expand * 1e3);
+    for (uint32_t i = 0; i < w->n; i++)
+        fprintf(stderr, "  %-10s %9.3f ms\n", w->time[i].name, w->time[i].seconds * 1e3);
+    fprintf(stderr, "%-12s %9.3f ms\n%-12s %9.3f ms\n%-12s %9.3f ms\n", "passes", t->passes * 1e3, "plan", t->plan * 1e3,
+            "verify", t->verify * 1e3);
+    fprintf(stderr, "%-12s %9.3f ms, peak memory %.1f MiB\n", "all",
+            (t->parse + t->check + t->expand + t->passes + t->plan + t->verify) * 1e3, (double)u.ru_maxrss / 1024);
+}
+
+struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
+{
+    struct observer w = {.c = c};
+    struct stem_pass_hooks hooks = {.after = after_pass, .user = &w, .check_each = c->verify_each};
+    c->args.defines = (const char *const *)c->defines;
+    c->args.dims = (const char *const *)c->dims;
+    c->args.hooks = &hooks;
+    c->args.expanded = expanded;
+    c->args.user = &w;
+    struct stem_compiled *r = stem_pipeline(&c->args);
+    print_front(c, r);
+    if (c->time_passes)
+        print_times(r, &w);
+    struct stem_out o = {0};
+    struct stem_diag_style style = {.color = c->color < 0 ? isatty(STDERR_FILENO) : c->color,
+                                    .remarks = c->remarks,
+                                    .no_warnings = c->no_warnings};
+    stem_diags_print(r->diags, style, &o);
+    fflush(stdout);
+    fputs(stem_out_text(&o), stderr);
+    stem_out_free(&o);
+    *status = STEM_EXIT_OK;
+    if (r->world_error) {
+        stem_cli_error("%s", r->world_error);
+        *status = STEM_EXIT_WORLD;
+    } else if (stem_diags_errors(r->diags)) {
+        *status = STEM_EXIT_INPUT;
+        for (uint32_t i = 0; i < stem_diags_count(r->diags); i++)
+            if (stem_diags_get(r->diags, i)->id == STEM_E_BAD_OPTION)
+                *status = STEM_EXIT_USAGE;
+    } else {
+        return r;
+    }
+    stem_compiled_free(r);
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that run a plan share: opening a GPU, making and filling a program, looking at its results.
+ */
+#ifndef STEM_CLI_DEVICE_H
+#define STEM_CLI_DEVICE_H
+
+#include "cli/cli.h"
+#include "runtime/mainstem_rt.h"
+
+/* "mainstem: error: ..." from a runtime error; returns STEM_EXIT_WORLD. */
+int stem_cli_rt_error(const struct stem_rt_error *err);
+/* Logs to stderr the topics of MAINSTEM_DEBUG. */
+struct stem_log stem_cli_log(void);
+
+/* The largest architecture we shape launches for that a device of `sm` runs. */
+uint32_t stem_cli_target_sm(uint32_t sm);
+
+/* A program on a device with everything bound: to memory of its own, or, with `share`, to what another program of the same
+ * module has bound. */
+struct stem_cli_exec {
+    const struct stem_plan *plan;
+    struct stem_exec *exec;
+};
+bool stem_cli_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const struct stem_exec_options *options,
+                       const struct stem_cli_exec *share, struct stem_cli_exec *e, struct stem_rt_error *err);
+/* The external bytes that a variant needs, and its slab. */
+uint64_t stem_cli_device_bytes(const struct stem_plan *plan);
+
+/* Contents of every output and state buffer of a variant, one after the other. */
+struct stem_results {
+    uint8_t *data;
+    uint64_t bytes;
+};
+bool stem_cli_download(struct stem_rt *rt, const struct stem_cli_exec *e, uint32_t variant, struct stem_results *r,
+                       struct stem_rt_error *err);
+void stem_results_free(struct stem_results *r);
+/* True if equal bit for bit; else *where names the first buffer and element that differ (static buffer). */
+bool stem_results_same(const struct stem_plan_variant *v, const struct stem_results *a, const struct stem_results *b,
+                       const char **where);
+/* One line for each output: name, type, range, mean, a hash of its bits. */
+void stem_results_print(const struct stem_plan_variant *v, const struct stem_results *r);
+/* Element as a number. */
+double stem_element(enum stem_dtype dtype, const void *data, uint64_t i);
+
+/* The k-th smallest of n numbers at quantile q in 0..1; sorts them. */
+double stem_quantile(double *x, uint32_t n, double q);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program and its one-stream reference on a GPU, and the checks of `run` and `bench`: same bits, chaos, per-op comparison
+ * with the CPU references, lanes.
+ */
+#ifndef STEM_CLI_GPU_CHECK_H
+#define STEM_CLI_GPU_CHECK_H
+
+#include "cli/device.h"
+#include "cli/run.h"
+
+struct stem_gpu {
+    struct stem_rt *rt;
+    struct stem_rt_info info;
+    struct stem_audit *audit;
+    struct CUstream_st *stream;
+    struct stem_cli_exec many, one; /* `one` is bound to the buffers of `many` */
+    uint8_t *poison;                /* plan.slab_bytes of 0xff */
+    uint64_t poison_bytes;
+};
+
+/* Starts the audit first if asked for: CUPTI wants to be there before the context. */
+enum stem_status stem_gpu_open(struct stem_gpu *g, int device, bool audit, struct stem_rt_error *err);
+bool stem_gpu_load(struct stem_gpu *g, const struct stem_plan *many, const struct stem_plan *one,
+                   const struct stem_exec_options *options, struct stem_rt_error *err);
+void stem_gpu_unload(struct stem_gpu *g);
+void stem_gpu_close(struct stem_gpu *g);
+
+/* One way of launching a variant of a program. */
+struct stem_replay {
+    const struct stem_cli_exec *e;
+    uint32_t variant;
+    enum stem_run_by by;
+    struct stem_graph *graph; /* CAPTURE, NODES */
+    void *recorded;           /* RECORD: the caller's executable graph */
+};
+/* Of g->many; set p->e first for another program. */
+bool stem_replay_new(struct stem_gpu *g, uint32_t variant, enum stem_run_by by, struct stem_replay *p,
+                     struct stem_rt_error *err);
+/* Launches on g->stream; asynchronous. */
+bool stem_replay(struct stem_gpu *g, struct stem_replay *p, struct stem_rt_error *err);
+void stem_replay_free(struct stem_gpu *g, struct stem_replay *p);
+
+/* State zeroed, outputs poisoned, optionally the slab too; launched, waited for, results downloaded. */
+bool stem_gpu_execute(struct stem_gpu *g, struct stem_replay *p, bool poison, struct stem_results *r,
+                      struct stem_rt_error *err);
+
+/* Each prints its finding and returns an exit status. */
+int stem_gpu_check_bits(struct stem_gpu *g, uint32_t variant, struct stem_replay *p, uint32_t times, bool poison);
+int stem_gpu_check_chaos(struct stem_gpu *g, uint32_t variant, uint32_t times);
+int stem_gpu_check_ops(struct stem_gpu *g, uint32_t variant);
+/* Lanes of every replay so far are closed and read; replays `times` of variant 0 come last and are the ones judged. */
+int stem_gpu_check_lanes(struct stem_gpu *g, enum stem_run_by by, uint32_t times);
+
+#endif

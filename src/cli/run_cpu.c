@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `mainstem run --device=cpu`: the plan executed by the ops' C references, in issue order and in random legal orders,
+ * against the one-stream schedule of the same program.
+ */
+#include "cli/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "cli/device.h"
+#include "cpu/cpu.h"
+#include "cli/weights.h"
+
+struct host {
+    const struct stem_plan *plan;
+    struct stem_cpu *cpu;
+    uint8_t **data; /* for each external buffer */
+    bool owner;     /* of data */
+};
+
+static uint64_t memory_of_machine(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+}
+
+static void host_free(struct host *h)
+{
+    stem_cpu_free(h->cpu);
+    for (uint32_t i = 0; h->owner && h->data && i < h->plan->n_external; i++)
+        free(h->data[i]);
+    if (h->owner)
+        free(h->data);
+}
+
+/* Makes the program on the CPU device; external buffers are `share`'s, or new ones, large enough for every variant. */
+static bool host_new(struct host *h, const struct stem_plan *plan, const struct host *share)
+{
+    *h = (struct host){.plan = plan, .owner = !share, .data = share ? share->data : NULL};
+    char *error = NULL;
+    h->cpu = stem_cpu_new(plan, &error);
+    if (!h->cpu) {
+        stem_cli_error("%s", error);
+        free(error);
+        return false;
+    }
+    if (share)
+        return true;
+    h->data = stem_xmalloc(plan->n_external * sizeof *h->data);
+    for (uint32_t i = 0; i < plan->n_external; i++) {
+        uint64_t bytes = 0;
+        for (uint32_t v = 0; v < plan->n_variants; v++)
+            bytes = plan->variants[v].buffers[i].bytes > bytes ? plan->variants[v].buffers[i].bytes : bytes;
+        h->data[i] = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
+        if (!h->data[i]) {
+            stem_cli_error("out of memory: '%s' needs %s", plan->variants[0].buffers[i].name, stem_cli_bytes(bytes));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fill(struct host *h, uint32_t variant, const struct stem_run *r, struct stem_weights *files)
+{
+    const struct stem_plan_variant *v = &h->plan->variants[variant];
+    struct stem_progress bar = stem_progress_start("filling weights");
+    bool fine = true;
+    for (uint32_t i = 0; fine && i < h->plan->n_external; i++) {
+        bool found = false;
+        if (files && v->buffers[i].kind == STEM_BUFFER_WEIGHT)
+            fine = stem_weights_load(files, &v->buffers[i], h->data[i], &found);
+        if (!found)
+            stem_fill(&v->buffers[i], r->seed, h->data[i]);
+        stem_progress_step(&bar, i, h->plan->n_external);
+    }
+    stem_progress_end(&bar);
+    return fine;
+}
+
+static bool is_result(const struct stem_plan_buffer *b)
+{
+    return b->kind == STEM_BUFFER_OUTPUT || b->kind == STEM_BUFFER_STATE;
+}
+
+/* Poisons outputs, zeroes state, runs, and copies the results out. */
+static bool execute(struct host *h, uint32_t variant, const struct stem_cpu_options *options, struct stem_results *r)
+{
+    const struct stem_plan_variant *v = &h->plan->variants[variant];
+    *r = (struct stem_results){0};
+    for (uint32_t i = 0; i < h->plan->n_external; i++) {
+        stem_cpu_bind(h->cpu, variant, i, h->data[i]);
+        if (!is_result(&v->buffers[i]))
+            continue;
+        memset(h->data[i], v->buffers[i].kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
+        r->bytes += v->buffers[i].bytes;
+    }
+    char *error = NULL;
+    if (!stem_cpu_run(h->cpu, variant, options, &error)) {
+        stem_cli_error("%s", error);
+        free(error);
+        return false;
+    }
+    r->data = stem_xmalloc(r->bytes);
+    for (uint64_t at = 0, i = 0; i < h->plan->n_external; i++)
+        if (is_result(&v->buffers[i])) {
+            memcpy(r->data + at, h->data[i], v->buffers[i].bytes);
+            at += v->buffers[i].bytes;
+        }
+    return true;
+}
+
+static void step(void *user, uint32_t done, uint32_t total)
+{
+    stem_progress_step(user, done, total);
+}
+
+/* One more execution, compared with the reference; false if it could not run, *differs if the bits are others. */
+static bool again(struct host *h, uint32_t variant, struct stem_cpu_options o, const struct stem_results *reference,
+                  const char *what, bool *differs)
+{
+    struct stem_results r;
+    const char *where;
+    if (!execute(h, variant, &o, &r))
+        return false;
+    if (!stem_results_same(&h->plan->variants[variant], &r, reference, &where)) {
+        printf("  %s: DIFFERS from one stream: %s\n", what, where);
+        *differs = true;
+    }
+    stem_results_free(&r);
+    return true;
+}
+
+static int run_variant(struct host *many, struct host *one, uint32_t variant, const struct stem_run *r)
+{
+    const struct stem_plan_variant *v = &many->plan->variants[variant];
+    struct stem_results reference;
+    struct stem_progress bar = stem_progress_start("one stream");
+    struct stem_cpu_options o = {.order = STEM_CPU_ISSUE, .poison = true, .progress = step, .user = &bar};
+    bool fine = execute(one, variant, &o, &reference), differs = false;
+    stem_progress_end(&bar);
+    if (!fine)
+        return STEM_EXIT_WORLD;
+    bar = stem_progress_start("all streams");
+    fine = again(many, variant, o, &reference, "issue order", &differs);
+    o.order = STEM_CPU_LAST;
+    o.use_edges = true;
+    fine = fine && again(many, variant, o, &reference, "latest first", &differs);
+    stem_progress_end(&bar);
+    for (uint32_t i = 0; fine && i < r->orders; i++) {
+        char what[64];
+        o.order = STEM_CPU_RANDOM;
+        o.seed = r->seed * 1000003 + i;
+        o.use_edges = i % 2;
+        snprintf(what, sizeof what, "random order %u", i);
+        fine = again(many, variant, o, &reference, what, &differs);
+    }
+    if (fine) {
+        stem_results_print(v, &reference);
+        if (!differs)
+            printf("  equal to the one-stream schedule bit for bit: issue order, latest first, %u random legal orders\n",
+                   r->orders);
+    }
+    stem_results_free(&reference);
+    return !fine ? STEM_EXIT_WORLD : differs ? STEM_EXIT_DIFFER : STEM_EXIT_OK;
+}
+
+static int run_plans(const struct stem_plan *plan, const struct stem_plan *single, const struct stem_run *r)
+{
+    struct host many = {0}, one = {0};
+    struct stem_weights *files = NULL;
+    int status = STEM_EXIT_WORLD;
+    if (stem_cli_device_bytes(plan) > memory_of_machine() / 4 * 3) {
+        stem_cli_error("the program needs %s of memory for its weights, more than this machine has; make it smaller with -D "
+                       "(for dual_stream_moe: -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64)",
+                       stem_cli_bytes(stem_cli_device_bytes(plan)));
+        return STEM_EXIT_WORLD;
+    }
+    if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))
+        return STEM_EXIT_WORLD;
+    if (host_new(&many, plan, NULL) && host_new(&one, single, &many)) {
+        status = STEM_EXIT_OK;
+        for (uint32_t v = 0; status == STEM_EXIT_OK && v < plan->n_variants; v++) {
+            if (plan->n_dims)
+                printf("%s=%lld on the CPU device\n", plan->dims[0], (long long)plan->variants[v].dim[0]);
+            status = fill(&many, v, r, files) ? run_variant(&many, &one, v, r) : STEM_EXIT_INPUT;
+        }
+    }
+    host_free(&one);
+    host_free(&many);
+    stem_weights_close(files);
+    return status;
+}
+
+int stem_run_cpu(struct stem_run *r)
+{
+    int status;
+    struct stem_compiled *many = stem_cli_compile(&r->compile, &status), *one = NULL;
+    if (many) {
+        struct stem_cli_compile single = r->compile;
+        single.args.options.one_stream = true;
+        single.args.options.memory_budget = 0;
+        single.args.options.max_lanes = 0;
+        single.remarks = single.print_after = NULL;
+        single.no_warnings = true;
+        single.time_passes = false;
+        one = stem_cli_compile(&single, &status);
+    }
+    if (many && one && many->plan && one->plan)
+        status = run_plans(many->plan, one->plan, r);
+    stem_compiled_free(one);
+    stem_compiled_free(many);
+    return status;
+}

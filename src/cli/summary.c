@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The summary of a compile: one screen, for each specialisation what was scheduled and how near it is to its bounds.
+ */
+#include "cli/summary.h"
+
+#include <math.h>
+#include <string.h>
+
+static void print_dims(const struct stem_plan *p, const struct stem_plan_variant *v)
+{
+    for (uint32_t i = 0; i < p->n_dims; i++)
+        printf("%s%s=%lld", i ? ", " : "  ", p->dims[i], (long long)v->dim[i]);
+}
+
+static const char *over(uint64_t value, uint64_t bound)
+{
+    static char text[32];
+    if (value <= bound)
+        return "at the bound";
+    snprintf(text, sizeof text, "+%.1f %%", 100.0 * ((double)value / (double)(bound ? bound : 1) - 1));
+    return text;
+}
+
+static uint64_t external_bytes(const struct stem_plan_variant *v, enum stem_buffer_kind kind, uint32_t *n)
+{
+    uint64_t sum = 0;
+    *n = 0;
+    for (uint32_t i = 0; i < v->n_buffers; i++)
+        if (v->buffers[i].kind == kind) {
+            sum += v->buffers[i].bytes;
+            ++*n;
+        }
+    return sum;
+}
+
+static void print_time(double us)
+{
+    if (us >= 10000)
+        printf("%.2f ms", us / 1000);
+    else
+        printf("%.1f us", us);
+}
+
+/* Streams that have work in this variant: a pin on a stream that fusion emptied does not count. */
+static uint32_t streams_used(const struct stem_plan *p, const struct stem_plan_variant *v, uint32_t ops_on[])
+{
+    uint32_t used = 0;
+    memset(ops_on, 0, p->n_streams * sizeof *ops_on);
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        used += ops_on[v->ops[i].stream]++ == 0;
+    return used;
+}
+
+static void print_variant(const struct stem_plan *p, const struct stem_plan_variant *v)
+{
+    uint32_t ops_on[32], n_weights, n_states;
+    uint64_t weights = external_bytes(v, STEM_BUFFER_WEIGHT, &n_weights);
+    uint64_t states = external_bytes(v, STEM_BUFFER_STATE, &n_states);
+    printf("%s", p->name);
+    print_dims(p, v);
+    printf("  sm_%u\n", p->sm);
+    printf("  ops            %u in %u kernels", v->n_ops, p->n_kernels);
+    if (v->n_segments > 1)
+        printf(", %u segments", v->n_segments);
+    printf("\n  streams        %u (", streams_used(p, v, ops_on));
+    const char *comma = "";
+    for (uint32_t s = 0; s < p->n_streams; s++)
+        if (ops_on[s]) {
+            printf("%s%s %u ops", comma, p->streams[s], ops_on[s]);
+            comma = ", ";
+        }
+    printf(")\n  lanes          %u predicted\n", v->lanes);
+    printf("  events         %u (bound %u, %s)\n", v->n_events, v->events_bound, over(v->n_events, v->events_bound));
+    printf("  slab           %s (bound %s, %s)\n", stem_cli_bytes(v->slab_bytes), stem_cli_bytes(v->slab_bound),
+           over(v->slab_bytes, v->slab_bound));
+    printf("  weights        %s in %u tensors", stem_cli_bytes(weights), n_weights);
+    if (n_states)
+        printf(", state %s in %u", stem_cli_bytes(states), n_states);
+    printf("\n  estimate       ");
+    print_time(v->critical_path_us);
+    printf(" critical path, ");
+    print_time(v->total_us);
+    printf(" one stream, ");
+    print_time(v->floor_us);
+    printf(" floor by bytes\n");
+}
+
+void stem_summary_print(const struct stem_plan *p)
+{
+    for (uint32_t i = 0; i < p->n_variants; i++)
+        print_variant(p, &p->variants[i]);
+    if (p->n_variants > 1)
+        printf("%u specialisations share %u kernels and one slab of %s\n", p->n_variants, p->n_kernels,
+               stem_cli_bytes(p->slab_bytes));
+}

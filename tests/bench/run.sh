@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Every figure of the README and docs/, as tables in Markdown on standard output.
+#   tests/bench/run.sh [headline|peers|kernels|compile|proof|all]      (default all; what needs a GPU says so)
+# From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+export SRCDIR=${SRCDIR:-$(cd "$here/../.." && pwd)}
+export BUILDDIR=${BUILDDIR:-$SRCDIR/build}
+export MAINSTEM=${MAINSTEM:-$BUILDDIR/mainstem}
+what=${1:-all}
+model=$SRCDIR/examples/dual_stream_moe.stem
+gpu=0
+if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
+wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+needs_gpu() {
+    [ $gpu = 1 ] && return 0
+    echo "(needs a GPU: not measured here)"
+    return 1
+}
+
+if [ $gpu = 1 ]; then
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+fi
+if wants headline; then
+    echo; echo '## Schedules: 61 layers, 16 sets of weights, T = 4'; echo
+    needs_gpu && "$MAINSTEM" bench "$model" --dim T=4 --iters="${ITERS:-50}"
+fi
+if wants tokens; then
+    for t in 1 16 64; do
+        echo; echo "## Schedules: T = $t"; echo
+        needs_gpu && "$MAINSTEM" bench "$model" --dim T=$t --iters="${ITERS:-50}"
+    done
+fi
+if wants peers; then
+    echo; echo '## The same layers in PyTorch, by hand, in a CUDA graph'; echo
+    needs_gpu && python3 "$here/peers/torch_moe.py" --tokens "${TOKENS:-1,4,16,64}" --replays 20
+fi
+if wants kernels && [ -x "$here/kernels/run.sh" ]; then
+    echo; echo '## Kernels against their bytes'; echo
+    needs_gpu && "$here/kernels/run.sh"
+fi
+if wants compile; then
+    echo; echo '## Compiling, without NVRTC'; echo
+    bash "$here/compile.sh"
+fi
+if wants proof && [ -x "$here/proof.sh" ]; then
+    echo; echo '## Proof: mutants, orders, memory, injected failures'; echo
+    bash "$here/proof.sh"
+fi

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Every path on a real GPU: each example, each way of launching, with poisoned memory, delays, per-op comparison with the
+# CPU references, and measured lanes. Exits 77 where there is no GPU.
+set -u
+: "${MAINSTEM:?}" "${SRCDIR:?}"
+if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+    echo 'skipped: no GPU'
+    exit 77
+fi
+ex=$SRCDIR/examples
+small='-D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64'
+fail=0 n=0
+
+check() {
+    n=$((n + 1))
+    local out
+    if out=$("$MAINSTEM" run "$@" --device=gpu --iters=20 2>&1); then
+        echo "ok    $*"
+        [ "${VERBOSE:-0}" = 0 ] || sed 's/^/      /' <<<"$out"
+    else
+        echo "FAIL  $* (exit $?)"
+        sed 's/^/      /' <<<"$out"
+        fail=$((fail + 1))
+    fi
+}
+
+# shellcheck disable=SC2086
+for by in capture nodes record eager; do
+    check $ex/dual_stream_moe.stem $small --dim T=1,4,16,64 --by=$by --poison
+    check $ex/qkv_three_streams.stem --by=$by --poison
+    check $ex/dsa_indexer.stem --by=$by --poison
+    check $ex/inline_kernel.stem --by=$by --poison
+    [ $by = record ] || check $ex/piecewise.stem --by=$by --poison
+done
+# shellcheck disable=SC2086
+{
+    check $ex/dual_stream_moe.stem $small --dim T=4 --compare=cpu
+    check $ex/qkv_three_streams.stem --compare=cpu
+    check $ex/dsa_indexer.stem --compare=cpu
+    check $ex/inline_kernel.stem --compare=cpu
+    check $ex/dual_stream_moe.stem $small --dim T=4 --chaos
+    check $ex/qkv_three_streams.stem --chaos
+    check $ex/dsa_indexer.stem --chaos
+    check $ex/dual_stream_moe.stem $small --dim T=4 --audit
+    check $ex/dual_stream_moe.stem $small --dim T=4 --audit --by=nodes
+    check $ex/dual_stream_moe.stem $small --dim T=4 --audit --by=record
+    check $ex/qkv_three_streams.stem --audit
+    check $ex/dual_stream_moe.stem $small --dim T=4 --memory=pool --by=eager --poison
+    check $ex/dual_stream_moe.stem $small --dim T=4 --memory=pool --by=capture --poison
+    check $ex/dual_stream_moe.stem $small --dim T=4 --order=side-first --poison
+    check $ex/dual_stream_moe.stem $small --dim T=4 --order=program --poison
+}
+echo "$((n - fail)) of $n runs as they should be"
+[ $fail = 0 ]
