@@ -47,8 +47,8 @@ static void bench_free(struct bench *t)
     stem_arena_free(t->arena);
 }
 
-static struct stem_value_id buffer(struct bench *t, enum stem_buffer_kind kind, const char *name, enum stem_dtype type,
-                                   int64_t rows, int64_t columns)
+static struct stem_value_id buffer(struct bench *t, enum stem_buffer_kind kind, const char *name,
+                                   enum stem_dtype type, int64_t rows, int64_t columns)
 {
     int64_t dim[2] = {rows, columns};
     return stem_build_buffer(&t->b, kind, stem_intern(t->strings, name), type, rows ? 2 : 1, rows ? dim : dim + 1);
@@ -120,7 +120,8 @@ static void elementwise(void)
     struct bench t = bench_new();
     struct stem_value_id x = buffer(&t, STEM_BUFFER_INPUT, "x", STEM_BF16, 0, 100);
     struct stem_value_id y = buffer(&t, STEM_BUFFER_OUTPUT, "y", STEM_BF16, 0, 100);
-    struct stem_scalar s[] = {{STEM_SCALAR_I32, {.i = 100}}, {STEM_SCALAR_F32, {.f = 2}}, {STEM_SCALAR_I64, {.i = -3}}};
+    struct stem_scalar s[] = {{STEM_SCALAR_I32, {.i = 100}}, {STEM_SCALAR_F32, {.f = 2}},
+                              {STEM_SCALAR_I64, {.i = -3}}};
     inline_kernel(&t, "scale", "const __nv_bfloat16 *x, __nv_bfloat16 *y, int n, float a, long long b", scale_body,
                   &x, 1, y, s, 3, 4, 32, 0);
     struct stem_plan *plan = finish(&t);
@@ -380,8 +381,8 @@ static void compiles(void)
 
 static void fills(void)
 {
-    struct stem_plan_buffer b = {.name = "w", .kind = STEM_BUFFER_WEIGHT, .bytes = 4096, .align = 4, .dtype = STEM_F32,
-                                 .rank = 2, .dim = {32, 32}};
+    struct stem_plan_buffer b = {.name = "w", .kind = STEM_BUFFER_WEIGHT, .bytes = 4096, .align = 4,
+                                 .dtype = STEM_F32, .rank = 2, .dim = {32, 32}};
     float *a = malloc(4096), *c = malloc(4096), sum = 0, most = 0;
     stem_fill(&b, 1, a);
     stem_fill(&b, 1, c);

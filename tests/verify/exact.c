@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The truth about a small plan, by brute force. Every order of the ops that the steps allow (eager) or the edges
- * allow (graph) is executed on memory whose bytes hold hashes: what an op writes is a hash of the op and of all bytes it
- * reads. The plan is unsafe if any order leaves other outputs or state than issue order does with every temporary in
- * memory of its own; if stream-ordered allocation could touch memory before its allocation or after its free; if two
- * ops of a resource could overlap; or if a capture of the steps would be refused.
+ * allow (graph) is executed on memory whose bytes hold hashes: what an op writes is a hash of the op and of all bytes
+ * that it reads. The plan is unsafe if any order leaves other outputs or state than issue order does with every
+ * temporary in memory of its own; if stream-ordered allocation could touch memory before its allocation or after its
+ * free; if two ops of a resource could overlap; or if a capture of the steps would be refused.
  */
 #include <string.h>
 
