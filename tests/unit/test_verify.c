@@ -5,6 +5,8 @@
  */
 #include "unit.h"
 
+#include <stdlib.h>
+
 #include "emit/emit.h"
 #include "flow.h"
 #include "verify/verify.h"
@@ -400,5 +402,125 @@ static void many_faults(void)
     subject_free(&s);
 }
 
+/* ---- a deep plan ---- */
+
+struct deep {
+    struct stem_plan *p;
+    struct stem_plan_buffer *buffers;
+    struct stem_plan_op *ops;
+    struct stem_plan_operand *operands;
+    struct stem_step *steps;
+    uint32_t n_buffers, n_ops, n_operands, n_steps, n_events;
+};
+
+static void deep_step(struct deep *d, enum stem_step_kind kind, uint32_t stream, uint32_t index)
+{
+    d->steps[d->n_steps++] = (struct stem_step){kind, stream, index};
+}
+
+static uint32_t deep_temp(struct deep *d, uint64_t offset)
+{
+    d->buffers[d->n_buffers] = (struct stem_plan_buffer){.name = "t", .kind = STEM_BUFFER_TEMP, .bytes = 1024,
+                                                         .align = 256, .offset = offset, .dtype = STEM_U8,
+                                                         .rank = 1, .dim = {1024}};
+    return d->n_buffers++;
+}
+
+/* Reads a and b (STEM_NONE: not), writes c. */
+static void deep_op(struct deep *d, uint32_t stream, uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t used[] = {a, b, c};
+    struct stem_plan_op *o = &d->ops[d->n_ops];
+    *o = (struct stem_plan_op){.name = "op", .kind = "test", .stream = stream, .grid = {1, 1, 1}, .block = {1, 1, 1},
+                               .layer = STEM_NONE, .resource = STEM_NONE, .operands = &d->operands[d->n_operands]};
+    for (int i = 0; i < 3; i++)
+        if (used[i] != STEM_NONE) {
+            d->operands[d->n_operands++] = (struct stem_plan_operand){
+                i == 2 ? STEM_WRITE : STEM_READ,
+                {.buffer = used[i], .dtype = STEM_U8, .rank = 1, .dim = {1024}, .stride = {1}}};
+            o->n_operands++;
+        }
+    if (c >= d->p->n_external)
+        deep_step(d, STEM_STEP_ALLOC, stream, c);
+    deep_step(d, STEM_STEP_OP, stream, d->n_ops++);
+}
+
+/* x -> t; t -> u on main, t -> v on the side; u, v -> the next layer's x. */
+static uint32_t deep_layer(struct deep *d, uint32_t layer, uint32_t x, uint32_t y)
+{
+    uint32_t t = deep_temp(d, 0), u = deep_temp(d, 1024), v = deep_temp(d, 2048);
+    deep_op(d, 0, x, STEM_NONE, t);
+    deep_step(d, STEM_STEP_RECORD, 0, d->n_events);
+    if (layer)
+        deep_step(d, STEM_STEP_FREE, 0, x);
+    deep_op(d, 0, t, STEM_NONE, u);
+    deep_step(d, STEM_STEP_WAIT, 1, d->n_events++);
+    deep_op(d, 1, t, STEM_NONE, v);
+    deep_step(d, STEM_STEP_RECORD, 1, d->n_events);
+    uint32_t next = y == STEM_NONE ? deep_temp(d, 3072 + layer % 2 * 1024) : y;
+    deep_step(d, STEM_STEP_WAIT, 0, d->n_events++);
+    deep_op(d, 0, u, v, next);
+    deep_step(d, STEM_STEP_FREE, 0, t);
+    deep_step(d, STEM_STEP_FREE, 0, u);
+    deep_step(d, STEM_STEP_FREE, 0, v);
+    return next;
+}
+
+static struct deep deep_new(uint32_t layers)
+{
+    static const char *const streams[] = {"main", "side"};
+    static const int32_t priorities[2];
+    static const struct stem_plan_kernel kernels[] = {{"k", 0, false}};
+    struct deep d = {.p = stem_plan_new()};
+    struct stem_plan_variant *v = stem_plan_alloc(d.p, sizeof *v);
+    struct stem_plan_segment *segment = stem_plan_alloc(d.p, sizeof *segment);
+    d.buffers = stem_plan_alloc(d.p, sizeof *d.buffers * (layers * 4 + 2));
+    d.ops = stem_plan_alloc(d.p, sizeof *d.ops * layers * 4);
+    d.operands = stem_plan_alloc(d.p, sizeof *d.operands * layers * 9);
+    d.steps = stem_plan_alloc(d.p, sizeof *d.steps * layers * 17);
+    d.p->n_external = 2;
+    d.buffers[0] = (struct stem_plan_buffer){.name = "x", .kind = STEM_BUFFER_INPUT, .bytes = 1024, .align = 256};
+    d.buffers[1] = (struct stem_plan_buffer){.name = "y", .kind = STEM_BUFFER_OUTPUT, .bytes = 1024, .align = 256};
+    d.n_buffers = 2;
+    for (uint32_t i = 0, x = 0; i < layers; i++)
+        x = deep_layer(&d, i, x, i + 1 == layers ? 1 : STEM_NONE);
+    *segment = (struct stem_plan_segment){.n_ops = d.n_ops, .n_steps = d.n_steps};
+    deep_step(&d, STEM_STEP_SEGMENT, 0, 0);
+    *v = (struct stem_plan_variant){.buffers = d.buffers, .n_buffers = d.n_buffers, .ops = d.ops, .n_ops = d.n_ops,
+                                    .steps = d.steps, .n_steps = d.n_steps, .segments = segment, .n_segments = 1,
+                                    .n_events = d.n_events, .slab_bytes = 5120};
+    struct stem_plan_edge *edges = NULL;
+    v->n_edges = stem_plan_derive_edges(v, 2, &edges);
+    v->edges = stem_plan_alloc(d.p, sizeof *edges * v->n_edges);
+    memcpy((void *)v->edges, edges, sizeof *edges * v->n_edges);
+    free(edges);
+    d.p->version = STEM_PLAN_VERSION;
+    d.p->streams = streams;
+    d.p->n_streams = 2;
+    d.p->priorities = priorities;
+    d.p->kernels = kernels;
+    d.p->n_kernels = 1;
+    d.p->variants = v;
+    d.p->n_variants = 1;
+    d.p->slab_bytes = 5120;
+    return d;
+}
+
+/* 200,000 ops. Anything that is quadratic in them would take minutes. The fault in the last layer is found. */
+static void deep(void)
+{
+    struct deep d = deep_new(50000);
+    struct stem_diags *q = stem_diags_new(0);
+    struct stem_out o = {0};
+    CU_ASSERT(stem_verify(d.p, q));
+    ((struct stem_plan_operand *)d.ops[d.n_ops - 2].operands)[1].tensor.buffer = d.n_buffers - 2; /* v becomes u */
+    CU_ASSERT_FALSE(stem_verify(d.p, q));
+    stem_diags_print(q, (struct stem_diag_style){0}, &o);
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.text, "'op' (op 199998, stream side) overwrites what is written by 'op' (op 199997"));
+    stem_out_free(&o);
+    stem_diags_free(q);
+    stem_plan_free(d.p);
+}
+
 UNIT_MAIN("verify", {"every fault has its diagnostic", table}, {"races name both ops and the wait", races},
-          {"many faults", many_faults})
+          {"many faults", many_faults}, {"200,000 ops", deep})
