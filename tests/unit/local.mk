@@ -35,6 +35,7 @@ endif
 UNIT_TESTS += %D%/test_kernels
 %C%_test_kernels_SOURCES = %D%/test_kernels.c %D%/unit.h
 %C%_test_kernels_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_verify
 %C%_test_verify_SOURCES = %D%/test_verify.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
 %C%_test_verify_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop

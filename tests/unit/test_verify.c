@@ -26,6 +26,7 @@ static struct subject subject_new(const char *text)
     struct subject s = {.f = flow_new(text)};
     struct stem_options o = stem_options_default();
     o.max_streams = 3;
+    o.inplace = STEM_INPLACE_WAIT;
     bool ok = stem_pass_run_all(s.f.program, s.f.diags, &o, NULL, NULL, NULL);
     const struct stem_program *programs[] = {s.f.program};
     s.p = ok ? stem_emit_plan(programs, 1, &o, s.f.diags) : NULL;
@@ -357,8 +358,9 @@ static void races(void)
         uint32_t id;
         const char *says, *help;
     } cases[] = {
-        {FORK, 3004, "'j' (op 3, stream main) reads what is written by 's' (op 2, stream A) in buffer 'z', and nothing "
-                     "orders them", "missing: a wait of stream main, before op 3, for an event of stream A after op 2"},
+        {FORK, 3004,
+         "'j' (op 3, stream main) reads what is written by 's' (op 2, stream A) in buffer 'z', and nothing orders them",
+         "missing: a wait of stream main, before op 3, for an event of stream A after op 2"},
         {"input h; output y; state c; s@A R{c} W{z}; m@M R{h} inout{c>c2}; k@A R{z} W{y}", 3005,
          "overwrites what is read by 's'", "missing: a wait of stream main"},
         {"input h; output y; state c; s@A R{h} inout{c>c1}; m@M R{h} inout{c1>c2}; k@M R{h} W{y}", 3006, "'m'", ""},
@@ -516,7 +518,8 @@ static void deep(void)
     ((struct stem_plan_operand *)d.ops[d.n_ops - 2].operands)[1].tensor.buffer = d.n_buffers - 2; /* v becomes u */
     CU_ASSERT_FALSE(stem_verify(d.p, q));
     stem_diags_print(q, (struct stem_diag_style){0}, &o);
-    CU_ASSERT_PTR_NOT_NULL(strstr(o.text, "'op' (op 199998, stream side) overwrites what is written by 'op' (op 199997"));
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(o.text, "'op' (op 199998, stream side) overwrites what is written by 'op' (op 199997, stream main)"));
     stem_out_free(&o);
     stem_diags_free(q);
     stem_plan_free(d.p);
