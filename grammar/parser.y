@@ -560,7 +560,10 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
                    stem_out_text(&list));
     else
         stem_error(p->diags, STEM_E_SYNTAX, at, "unexpected %s: expected %s",
-                   token == YYSYMBOL_YYEMPTY ? "text" : yysymbol_name(token), stem_out_text(&list));
+                   token == YYSYMBOL_YYEOF    ? "end of the file"
+                   : token == YYSYMBOL_YYEMPTY ? "text"
+                                               : yysymbol_name(token),
+                   stem_out_text(&list));
     stem_out_free(&list);
     suggest(p, keyword, all, YYNTOKENS);
     if (token == CHAR('{') && all[CHAR(';')])

@@ -23,15 +23,12 @@ static void warn_unused(struct stem_checker *c, const struct stem_checked_name *
     stem_warning(c->m->diags, STEM_E_UNUSED, n->span, "'%s' is never read", stem_name(c->m, n->name));
 }
 
-/* Forgets the names from `base` on, remembering where they were for later misuse. */
-static void leave(struct stem_checker *c, uint32_t base, const char *where)
+/* Forgets the names from `base` on. */
+static void leave(struct stem_checker *c, uint32_t base)
 {
-    while (c->names.len > base) {
-        struct stem_checked_name n = stem_vec_pop(&c->names);
-        warn_unused(c, &n);
-        if (where)
-            stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, where});
-    }
+    for (uint32_t i = base; i < c->names.len; i++)
+        warn_unused(c, &c->names.at[i]);
+    c->names.len = base;
 }
 
 /* A value's name may not be one of a const, dim or index: sizes and tensors never hide each other. */
@@ -491,7 +488,7 @@ void stem_check_body(struct stem_module *m, uint32_t callable)
         stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
                    stem_name(m, f->item->id.name));
     check_inout_params(&c, f);
-    leave(&c, 0, NULL);
+    leave(&c, 0);
     f->state = STEM_DONE;
     stem_vec_free(&c.names);
     stem_vec_free(&c.gone);
