@@ -1,2 +1,2 @@
-# Benchmarks: not part of make check; tests/bench/run.sh prints every figure that the documents quote.
+# Sources and tests of tests/bench/.
 EXTRA_DIST += %D%/compile.sh %D%/run.sh %D%/peers/torch_moe.py

@@ -50,26 +50,27 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "groups", "experts"},
                                .grid = {1, 1, 1}, .block = {1, 1, 1}, .waits = true};
     stem_experts_scalars(&s, l);
-    uint32_t nt = s.tile <= 8 ? 1 : 2, stages = 4, kparts = s.inter > 64 ? 2 : 1, groups = 4 / kparts, warps = 4;
-    uint32_t sums = (uint32_t)(s.tile * (warps * 20 + s.k) * 4), ring = stem_stream_ring_bytes(nt, stages, warps);
-    while (stages > 2 && ring + sums > stem_stream_sm_smem(t) / 2 - (8 << 10))
-        ring = stem_stream_ring_bytes(nt, --stages, warps);
-    if (!stem_stream_fits(&c->operand[0], &c->operand[3], s.inter) || (uint64_t)s.experts * 4 > ring ||
-        ring + sums + (8 << 10) > stem_stream_block_smem(t)) {
+    const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
+    uint32_t nt = stem_experts_nt(&s), stages = 4, ring = stem_stream_ring_bytes(mt, nt, stages, warps);
+    uint32_t sums = (uint32_t)(s.tile * (warps * (16 * mt + 4) + s.k) * 4);
+    while (stages > 2 && ring + sums + groups > stem_stream_sm_smem(t) / 2)
+        ring = stem_stream_ring_bytes(mt, nt, --stages, warps);
+    if (!stem_stream_fits(&c->operand[0], &c->operand[3], s.inter) || !stem_experts_can_group(&s, ring) ||
+        ring + sums + groups > stem_stream_block_smem(t)) {
         lower_plain(c, &s, a, l);
         return;
     }
     const char *type = stem_stream_type(c->operand[0].dtype);
-    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_n%u_s%u_k%u_g%u", stem_dtype_name(c->operand[0].dtype), nt,
-                                  stages, kparts, groups);
+    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype), mt, nt,
+                                  stages, warps);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
         "const %s *w2, %s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
         "    stem_experts_down<%s, %u, %u, %u, %u>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);\n}\n",
-        32 * warps, l->kernel, type, type, type, type, nt, stages, kparts, groups);
+        32 * warps, l->kernel, type, type, type, type, mt, nt, stages, warps);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
-    l->grid[0] = (uint32_t)((s.hidden + 16 * groups - 1) / (16 * groups));
+    l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));
     l->grid[1] = (uint32_t)s.tiles;
     l->block[0] = 32 * warps;
     l->smem = ring + sums;

@@ -126,6 +126,16 @@ uint64_t stem_experts_distinct(const struct stem_experts_sizes *s)
     return (uint64_t)((double)s->experts * (1 - missed) + 0.5);
 }
 
+uint32_t stem_experts_nt(const struct stem_experts_sizes *s)
+{
+    return s->tile * s->k > 4 * s->experts ? 2 : 1;
+}
+
+bool stem_experts_can_group(const struct stem_experts_sizes *s, uint32_t ring)
+{
+    return s->experts < 32768 && s->experts * 4 + 512 * 8 + 4 <= ring;
+}
+
 void stem_experts_scalars(const struct stem_experts_sizes *s, struct stem_lowered *l)
 {
     const int64_t v[] = {s->tokens, s->k, s->experts, s->hidden, s->inter};

@@ -5,7 +5,8 @@
  * all tokens that chose it (stream.cuh, groups.cuh); experts that nobody chose cost nothing.
  *
  * Order of sums, so the same inputs give the same bits: `up` adds the warps' parts of k in order; in `down` a warp
- * adds a token's experts in ascending order of expert, in f32, and the warps' parts of k are added in order at the end.
+ * adds what its groups give to a token in ascending order of expert, in f32, and the warps' sums are added in order at
+ * the end. Which warp an expert falls to depends on the ids of all tokens.
  */
 #ifndef STEM_EXPERTS_CUH
 #define STEM_EXPERTS_CUH
@@ -26,8 +27,8 @@ template <stem_act ACT> __device__ __forceinline__ float stem_act_apply(float v)
 template <class E, int NT> struct stem_up_source {
     const E *x, *w13; /* x of the tile's first token */
     const stem_groups *groups;
-    int hidden, inter, k, row_tiles;
-    __device__ __forceinline__ void rows(int item, stem_rows<E, NT> &r) const
+    int hidden, inter, row_tiles;
+    __device__ __forceinline__ void rows(int item, stem_rows<E, 1, NT> &r) const
     {
         int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
         int group = item / row_tiles, i0 = (item - group * row_tiles) * 8;
@@ -39,7 +40,7 @@ template <class E, int NT> struct stem_up_source {
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
             r.token[i] = row + 4 * i < count
-                             ? x + (long long)(groups->pair[begin + row + 4 * i] / k) * hidden + column
+                             ? x + (long long)groups->token[begin + row + 4 * i] * hidden + column
                              : nullptr;
     }
     __device__ __forceinline__ int tiles(int item) const { return (groups->count[item / row_tiles] + 7) / 8; }
@@ -50,7 +51,7 @@ template <class E, int NT, int WARPS, stem_act ACT> struct stem_up_sink {
     float *partial;
     const stem_groups *groups;
     int inter, row_tiles;
-    __device__ __forceinline__ void operator()(int item, const float (&acc)[NT][4]) const
+    __device__ __forceinline__ void operator()(int item, const float (&acc)[1][NT][4]) const
     {
         int group = item / row_tiles, i0 = (item - group * row_tiles) * 8;
         __syncthreads();
@@ -76,32 +77,32 @@ __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, cons
 {
     extern __shared__ __align__(128) char stem_smem[];
     __shared__ stem_groups groups;
-    constexpr int ring = STAGES * stem_stage_bytes<E, NT>;
+    constexpr int ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, t0 = blockIdx.y * tile_tokens, row_tiles = (inter + 7) / 8;
     stem_wait();
-    stem_groups_make(&groups, (int *)stem_smem, ids + (long long)t0 * k, nullptr, nullptr,
+    stem_groups_make(&groups, stem_smem, ids + (long long)t0 * k, nullptr, nullptr,
                      min(tile_tokens, tokens - t0) * k, k, experts, 8 * NT);
-    stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, k, row_tiles};
+    stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, row_tiles};
     stem_up_sink<E, NT, WARPS, ACT> sink = {h + (long long)t0 * k * inter, (float *)(stem_smem + WARPS * ring), &groups,
                                             inter, row_tiles};
-    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
+    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
                                groups.n * row_tiles, warp, WARPS, hidden, source, sink);
 }
 
-/* ---- down: item = group; the warp keeps its 16 rows of hidden ---- */
+/* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
 
-template <class E, int NT> struct stem_down_source {
+template <class E, int MT, int NT> struct stem_down_source {
     const E *h, *w2; /* h of the tile's first token */
     const stem_groups *groups;
     int hidden, inter, row0;
-    __device__ __forceinline__ void rows(int group, stem_rows<E, NT> &r) const
+    __device__ __forceinline__ void rows(int group, stem_rows<E, MT, NT> &r) const
     {
         int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
+        int begin = groups->begin[group], count = groups->count[group];
         const E *w = w2 + (long long)groups->expert[group] * hidden * inter + column;
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4 * MT; i++)
             r.weight[i] = w + (long long)min(row0 + row + 4 * i, hidden - 1) * inter;
-        int begin = groups->begin[group], count = groups->count[group];
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
             r.token[i] = row + 4 * i < count
@@ -112,12 +113,12 @@ template <class E, int NT> struct stem_down_source {
 };
 
 /* sum[token][row] += scale * product, in the warp's own shared memory. No two columns of a group are one token's. */
-template <int NT> struct stem_down_sink {
+template <int MT, int NT> struct stem_down_sink {
+    static constexpr int LD = 16 * MT + 4;
     float *sum;
-    const float *scale; /* of each pair of the tile, repeated experts merged */
+    const float *scale; /* of each place, repeated experts merged */
     const stem_groups *groups;
-    int k;
-    __device__ __forceinline__ void operator()(int group, const float (&acc)[NT][4]) const
+    __device__ __forceinline__ void operator()(int group, const float (&acc)[MT][NT][4]) const
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
         int begin = groups->begin[group], count = groups->count[group];
@@ -127,50 +128,50 @@ template <int NT> struct stem_down_sink {
             for (int c = 0; c < 2; c++) {
                 int column = 8 * j + 2 * t + c;
                 if (column < count) {
-                    int pair = groups->pair[begin + column];
-                    float *at = sum + (pair / k) * STEM_TILE_LD + g, s = scale[pair];
-                    at[0] += s * acc[j][c];
-                    at[8] += s * acc[j][c + 2];
+                    float *at = sum + groups->token[begin + column] * LD + g, s = scale[begin + column];
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+                        at[16 * m] += s * acc[m][j][c];
+                        at[16 * m + 8] += s * acc[m][j][c + 2];
+                    }
                 }
             }
         __syncwarp();
     }
 };
 
-/* Block: 32 * KPARTS * GROUPS threads; warp = row group * KPARTS + part of k. Grid: x = tiles of 16 * GROUPS rows of
- * hidden, y = tiles of tile_tokens tokens. */
-template <class E, int NT, int STAGES, int KPARTS, int GROUPS>
+/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. */
+template <class E, int MT, int NT, int STAGES, int WARPS>
 __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
                                                   int tokens, int k, int experts, int hidden, int inter,
                                                   int tile_tokens)
 {
     extern __shared__ __align__(128) char stem_smem[];
     __shared__ stem_groups groups;
-    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<E, NT>;
+    constexpr int ring = STAGES * stem_stage_bytes<MT, NT>, LD = stem_down_sink<MT, NT>::LD;
     int tid = threadIdx.x, warp = tid >> 5, t0 = blockIdx.y * tile_tokens, n = min(tile_tokens, tokens - t0);
-    int row0 = (blockIdx.x * GROUPS + warp / KPARTS) * 16;
-    float *sums = (float *)(stem_smem + warps * ring), *merged = sums + warps * tile_tokens * STEM_TILE_LD;
+    int row0 = blockIdx.x * 16 * MT, sums_size = tile_tokens * LD;
+    float *sums = (float *)(stem_smem + WARPS * ring), *merged = sums + WARPS * sums_size;
     ids += (long long)t0 * k;
     scale += (long long)t0 * k;
-    for (int i = tid; i < warps * tile_tokens * STEM_TILE_LD; i += 32 * warps)
+    for (int i = tid; i < WARPS * sums_size; i += 32 * WARPS)
         sums[i] = 0;
     stem_wait();
-    stem_groups_make(&groups, (int *)stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
+    stem_groups_make(&groups, stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
 
-    stem_down_source<E, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
-    stem_down_sink<NT> sink = {sums + warp * tile_tokens * STEM_TILE_LD, merged, &groups, k};
-    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, 0, 1, groups.n, warp % KPARTS, KPARTS,
-                               inter, source, sink);
+    stem_down_source<E, MT, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
+    stem_down_sink<MT, NT> sink = {sums + warp * sums_size, merged, &groups};
+    stem_stream<E, MT, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, groups.n, 0, 1, inter,
+                                   source, sink);
     __syncthreads();
-    for (int o = tid; o < n * 16 * GROUPS; o += 32 * warps) {
-        int row = o & 15, group = (o >> 4) % GROUPS, token = (o >> 4) / GROUPS;
-        const float *at = sums + (group * KPARTS * tile_tokens + token) * STEM_TILE_LD + row;
+    for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
+        int row = o % (16 * MT), token = o / (16 * MT);
         float v = 0;
-        for (int p = 0; p < KPARTS; p++)
-            v += at[p * tile_tokens * STEM_TILE_LD];
-        int column = (blockIdx.x * GROUPS + group) * 16 + row;
-        if (column < hidden)
-            y[(long long)(t0 + token) * hidden + column] = stem_round<E>::from(v);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++)
+            v += sums[w * sums_size + token * LD + row];
+        if (row0 + row < hidden)
+            y[(long long)(t0 + token) * hidden + row0 + row] = stem_round<E>::from(v);
     }
 }
 

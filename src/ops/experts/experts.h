@@ -20,6 +20,11 @@ struct stem_experts_sizes stem_experts_up_sizes(const struct stem_concrete *c);
 struct stem_experts_sizes stem_experts_down_sizes(const struct stem_concrete *c);
 /* Expected number of distinct experts of `tokens` tokens whose choices are spread evenly. */
 uint64_t stem_experts_distinct(const struct stem_experts_sizes *s);
+/* Groups of 8 pairs that are multiplied at once: two where an expert is likely to be chosen by more than a few of a
+ * tile's tokens, else one. */
+uint32_t stem_experts_nt(const struct stem_experts_sizes *s);
+/* Whether a ring of this size can hold the scratch that grouping needs (stem_groups_scratch in groups.cuh). */
+bool stem_experts_can_group(const struct stem_experts_sizes *s, uint32_t ring);
 /* Scalars tokens, k, experts, hidden, inter. */
 void stem_experts_scalars(const struct stem_experts_sizes *s, struct stem_lowered *l);
 

@@ -18,13 +18,21 @@ struct stem_groups {
     int n;                                     /* groups */
     int warp_sum[32];                          /* scratch of the block's scan */
     unsigned short expert[STEM_GROUP_PAIRS];   /* of each group */
-    unsigned short begin[STEM_GROUP_PAIRS];    /* of each group: its first entry in pair[] */
+    unsigned short begin[STEM_GROUP_PAIRS];    /* of each group: its first place */
     unsigned short count[STEM_GROUP_PAIRS];    /* of each group: pairs */
-    unsigned short pair[STEM_GROUP_PAIRS];     /* token of the tile * k + j */
-    int id[STEM_GROUP_PAIRS];                  /* of each pair: its expert, -1 if it has none */
+    unsigned short pair[STEM_GROUP_PAIRS];     /* of each place: token of the tile * k + j */
+    unsigned short token[STEM_GROUP_PAIRS];    /* of each place */
 };
 
-/* At most 32 pairs: one warp, a pair for each lane, without shared counters. merged: room for a scale for each pair,
+/* Scratch for many pairs, in memory that is used otherwise later: (experts + 2 * STEM_GROUP_PAIRS) * 4 bytes. */
+struct stem_groups_scratch {
+    float whole[STEM_GROUP_PAIRS]; /* of each pair: its scale, those of its repetitions added */
+    short id[STEM_GROUP_PAIRS];    /* of each pair, -1 out of range */
+    short chosen[STEM_GROUP_PAIRS]; /* the same, -1 for a repetition too */
+    int counter[1];                /* of each expert */
+};
+
+/* At most 32 pairs: one warp, a pair for each lane, without shared counters. merged: room for a scale for each place,
  * or NULL if nobody asks for scales. */
 __device__ __forceinline__ void stem_groups_few(stem_groups *s, const int *ids, const float *scale, float *merged,
                                                 int pairs, int k, int experts, int width)
@@ -61,47 +69,50 @@ __device__ __forceinline__ void stem_groups_few(stem_groups *s, const int *ids, 
         s->begin[group + i] = begin + i * width;
         s->count[group + i] = min(width, count - i * width);
     }
-    if (valid)
+    if (valid) {
         s->pair[begin + place] = lane;
-    if (valid && merged)
-        merged[lane] = whole;
+        s->token[begin + place] = token;
+        if (merged)
+            merged[begin + place] = whole;
+    }
     __syncwarp();
 }
 
-/* Any number of pairs: counts for each expert, a scan over the experts, then each pair takes a place. `counter` has
- * one int for each expert. The order of the pairs inside a group is not fixed, and nothing depends on it. */
-__device__ __forceinline__ void stem_groups_many(stem_groups *s, int *counter, const int *ids, const float *scale,
-                                                 float *merged, int pairs, int k, int experts, int width)
+/* Up to STEM_GROUP_PAIRS pairs: counts for each expert, a scan over the experts, then each pair takes a place. One warp
+ * gives out the places, in order of the pairs: every block must cut an expert's pairs into the same groups. */
+__device__ __forceinline__ void stem_groups_many(stem_groups *s, stem_groups_scratch *x, const int *ids,
+                                                 const float *scale, float *merged, int pairs, int k, int experts,
+                                                 int width)
 {
     int tid = threadIdx.x, threads = blockDim.x, lane = tid & 31, warp = tid >> 5;
+    int *counter = x->counter;
 #pragma unroll 1
     for (int e = tid; e < experts; e += threads)
         counter[e] = 0;
 #pragma unroll 1
-    for (int p = tid; p < pairs; p += threads)
-        s->id[p] = ids[p];
+    for (int p = tid; p < pairs; p += threads) {
+        int id = ids[p];
+        x->id[p] = id < 0 || id >= experts ? -1 : id;
+    }
     __syncwarp();
     __syncthreads();
-    auto expert_of = [&](int p) {
-        int id = s->id[p], first = p - p % k;
-        bool repeated = false;
-#pragma unroll 1
-        for (int q = first; q < p; q++)
-            repeated |= s->id[q] == id;
-        return repeated || id < 0 || id >= experts ? -1 : id;
-    };
 #pragma unroll 1
     for (int p = tid; p < pairs; p += threads) {
-        int id = expert_of(p);
+        int id = x->id[p], first = p - p % k;
+        float whole = 0;
+        bool repeated = false;
+#pragma unroll 1
+        for (int q = first; q < first + k; q++) {
+            bool same = x->id[q] == id;
+            repeated |= same && q < p;
+            if (merged && same)
+                whole += scale[q];
+        }
+        id = repeated ? -1 : id;
+        x->chosen[p] = id;
+        x->whole[p] = whole;
         if (id >= 0)
             atomicAdd(&counter[id], 1);
-        if (merged) {
-            float whole = 0;
-#pragma unroll 1
-            for (int q = p - p % k; q < p - p % k + k; q++)
-                whole += s->id[q] == id ? scale[q] : 0.0f;
-            merged[p] = whole;
-        }
     }
     int before = 0; /* pairs << 16 | groups of the experts so far */
 #pragma unroll 1
@@ -136,20 +147,29 @@ __device__ __forceinline__ void stem_groups_many(stem_groups *s, int *counter, c
     __syncwarp();
     __syncthreads();
 #pragma unroll 1
-    for (int p = tid; p < pairs; p += threads) {
-        int id = expert_of(p);
-        if (id >= 0)
-            s->pair[atomicAdd(&counter[id], 1)] = p;
+    for (int base = 0; warp == 0 && base < pairs; base += 32) {
+        int p = base + lane, id = p < pairs ? x->chosen[p] : -1;
+        unsigned same = __match_any_sync(0xffffffffu, id), below = same & ((1u << lane) - 1);
+        int place = id >= 0 ? counter[id] + __popc(below) : 0;
+        __syncwarp();
+        if (id >= 0) {
+            s->pair[place] = p;
+            s->token[place] = p / k;
+            if (merged)
+                merged[place] = x->whole[p];
+            if (below == 0)
+                counter[id] += __popc(same);
+        }
+        __syncwarp();
     }
-    __syncwarp();
 }
 
 /* All threads of the block call it; `ids` and `scale` are those of the tile's tokens. Ends with a barrier. */
-__device__ __forceinline__ void stem_groups_make(stem_groups *s, int *counter, const int *ids, const float *scale,
+__device__ __forceinline__ void stem_groups_make(stem_groups *s, void *scratch, const int *ids, const float *scale,
                                                  float *merged, int pairs, int k, int experts, int width)
 {
     if (pairs > 32)
-        stem_groups_many(s, counter, ids, scale, merged, pairs, k, experts, width);
+        stem_groups_many(s, (stem_groups_scratch *)scratch, ids, scale, merged, pairs, k, experts, width);
     else if (threadIdx.x < 32)
         stem_groups_few(s, ids, scale, merged, pairs, k, experts, width);
     __syncthreads();

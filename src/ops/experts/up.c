@@ -59,13 +59,13 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "groups", "experts"},
                                .grid = {1, 1, 1}, .block = {1, 1, 1}, .waits = true};
     stem_experts_scalars(&s, l);
-    uint32_t nt = s.tile <= 8 ? 1 : 2, warps = 8, stages = nt == 1 ? 4 : 3, fixed = 8 << 10; /* groups, reserved */
+    uint32_t nt = stem_experts_nt(&s), warps = 8, stages = nt == 1 ? 4 : 3, fixed = 8 << 10; /* groups, reserved */
     uint32_t half = stem_stream_sm_smem(t) / 2 - fixed;
-    while (stages > 2 && stem_stream_ring_bytes(nt, stages, warps) + stem_stream_tile_bytes(nt, warps) > half)
+    while (stages > 2 && stem_stream_ring_bytes(1, nt, stages, warps) + stem_stream_tile_bytes(nt, warps) > half)
         stages--;
-    l->smem = stem_stream_ring_bytes(nt, stages, warps) + stem_stream_tile_bytes(nt, warps);
-    uint64_t ring = stem_stream_ring_bytes(nt, stages, warps);
-    if (!stem_stream_fits(&c->operand[0], &c->operand[2], s.hidden) || (uint64_t)s.experts * 4 > ring) {
+    l->smem = stem_stream_ring_bytes(1, nt, stages, warps) + stem_stream_tile_bytes(nt, warps);
+    uint32_t ring = stem_stream_ring_bytes(1, nt, stages, warps);
+    if (!stem_stream_fits(&c->operand[0], &c->operand[2], s.hidden) || !stem_experts_can_group(&s, ring)) {
         l->smem = 0;
         lower_plain(c, &s, a, l);
         return;

@@ -87,7 +87,7 @@ static uint32_t power_of_two_up_to(int64_t n, uint32_t most)
 static uint32_t smem_of(const struct shape *s)
 {
     uint32_t warps = s->kparts * s->groups;
-    return stem_stream_ring_bytes(s->nt, s->stages, warps) + stem_stream_tile_bytes(s->nt, warps) +
+    return stem_stream_ring_bytes(1, s->nt, s->stages, warps) + stem_stream_tile_bytes(s->nt, warps) +
            (s->cluster > 1 ? s->groups * s->nt * 8 * 16 * 4 : 0);
 }
 
@@ -101,7 +101,7 @@ static struct shape shape_of(struct product p, const struct stem_target *t)
         s.groups = warps / s.kparts;
         if (t->sm >= 90) { /* as long as every block of the grid is resident at once */
             int64_t blocks = (tiles + s.groups - 1) / s.groups;
-            s.cluster = power_of_two_up_to(t->n_sms * 3 / 2 / (blocks ? blocks : 1), 8);
+            s.cluster = power_of_two_up_to(t->n_sms * (s.nt == 8 ? 1 : 2) / (blocks ? blocks : 1), 8);
             s.cluster = power_of_two_up_to(chunks / s.kparts, s.cluster);
         }
         int64_t share = (chunks + s.kparts * s.cluster - 1) / (s.kparts * s.cluster);

@@ -8,6 +8,8 @@
 #ifndef STEM_LINEAR_CUH
 #define STEM_LINEAR_CUH
 
+#ifndef STEM_EMULATED
+
 __device__ __forceinline__ void stem_cluster_sync(void)
 {
 #if __CUDA_ARCH__ >= 900
@@ -27,10 +29,12 @@ __device__ __forceinline__ float stem_cluster_load(const float *p, int rank)
     return v;
 }
 
+#endif /* STEM_EMULATED */
+
 template <class E, int NT> struct stem_linear_source {
     const E *x, *w;
     int m0, m_end, n, k, group, groups;
-    __device__ __forceinline__ void rows(int item, stem_rows<E, NT> &r) const
+    __device__ __forceinline__ void rows(int item, stem_rows<E, 1, NT> &r) const
     {
         int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
         int n0 = (item * groups + group) * 16;
@@ -57,7 +61,7 @@ template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_line
         if (m0 + token < m_end && column < n)
             y[(long long)(m0 + token) * n + column] = stem_round<O>::from(v);
     }
-    __device__ __forceinline__ void operator()(int item, const float (&acc)[NT][4]) const
+    __device__ __forceinline__ void operator()(int item, const float (&acc)[1][NT][4]) const
     {
         constexpr int tile = 8 * NT * STEM_TILE_LD, outputs = GROUPS * 8 * NT * 16;
         int tid = threadIdx.x, threads = 32 * KPARTS * GROUPS;
@@ -92,7 +96,7 @@ template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUS
 __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
 {
     extern __shared__ __align__(128) char stem_smem[];
-    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<E, NT>;
+    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
     int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT);
     float *partial = (float *)(stem_smem + warps * ring);
@@ -100,7 +104,7 @@ __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m,
     stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
     stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
     stem_wait();
-    stem_stream<E, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER, gridDim.x / CLUSTER,
+    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER, gridDim.x / CLUSTER,
                                (n + 16 * GROUPS - 1) / (16 * GROUPS), rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER,
                                k, source, sink);
 }

@@ -18,7 +18,7 @@ bool stem_stream_fits(const struct stem_tensor *a, const struct stem_tensor *b, 
 uint32_t stem_stream_block_smem(const struct stem_target *t);
 uint32_t stem_stream_sm_smem(const struct stem_target *t);
 /* Dynamic shared memory of `warps` rings and tiles (stem_stage_bytes, STEM_TILE_LD in stream.cuh). */
-uint32_t stem_stream_ring_bytes(uint32_t nt, uint32_t stages, uint32_t warps);
+uint32_t stem_stream_ring_bytes(uint32_t mt, uint32_t nt, uint32_t stages, uint32_t warps);
 uint32_t stem_stream_tile_bytes(uint32_t nt, uint32_t warps);
 
 /* Sum of a[i] * b[i] in f32, in 16 interleaved parts: the reference's order, chosen so that compilers vectorise it. */

@@ -32,9 +32,9 @@ uint32_t stem_stream_sm_smem(const struct stem_target *t)
     return stem_stream_block_smem(t) + 1024;
 }
 
-uint32_t stem_stream_ring_bytes(uint32_t nt, uint32_t stages, uint32_t warps)
+uint32_t stem_stream_ring_bytes(uint32_t mt, uint32_t nt, uint32_t stages, uint32_t warps)
 {
-    return warps * stages * (16 + 8 * nt) * 128;
+    return warps * stages * (16 * mt + 8 * nt) * 128;
 }
 
 uint32_t stem_stream_tile_bytes(uint32_t nt, uint32_t warps)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Streaming weights through the tensor cores: the inner loop of linear and of experts. A warp owns a ring of stages in
- * shared memory. One stage holds 64 values of k (128 bytes) of 16 weight rows and of up to 8 * NT token rows; cp.async
- * fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 rows) into the next, so that
+ * shared memory. One stage holds 64 values of k (128 bytes) of 16 * MT weight rows and of up to 8 * NT token rows;
+ * cp.async fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 * MT rows) into the next, so that
  * memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier.
  *
  * The product is mma.m16n8k16 with the weights as A and the tokens as B. The order of k inside 32 values is permuted
@@ -17,6 +17,8 @@
 
 #define STEM_CHUNK 64    /* values of k in one stage */
 #define STEM_TILE_LD 20  /* stride of a token in a tile of 16 rows of f32 in shared memory: no bank conflicts */
+
+#ifndef STEM_EMULATED /* the instructions; tests/emulate has them in C++ */
 
 __device__ __forceinline__ unsigned stem_shared_address(const void *p)
 {
@@ -68,104 +70,117 @@ __device__ __forceinline__ void stem_mma(const __half *, float (&c)[4], unsigned
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+#endif /* STEM_EMULATED */
+
 /* Where this lane's rows of an item start: rows lane / 8 + 4 * i, at column 8 * (lane % 8). A weight row past the end
  * may be any other row (its sums are not used); a token that is not there is NULL and not loaded. */
-template <class E, int NT> struct stem_rows {
-    const E *weight[4];
+template <class E, int MT, int NT> struct stem_rows {
+    const E *weight[4 * MT];
     const E *token[2 * NT];
 };
 
-template <class E, int NT> constexpr int stem_stage_bytes = (16 + 8 * NT) * 2 * STEM_CHUNK;
+template <int MT, int NT> constexpr int stem_stage_bytes = (16 * MT + 8 * NT) * 2 * STEM_CHUNK;
 
 /* One stage: all that the warp loads for values k .. k + 63. */
-template <class E, int NT>
-__device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<E, NT> &rows, int k, int K)
+template <class E, int MT, int NT>
+__device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<E, MT, NT> &rows, int k, int K)
 {
     int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
     unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
     bool inside = k + column * 8 < K;
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4 * MT; i++)
         stem_copy16(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++)
         if (rows.token[i] != nullptr)
-            stem_copy16(to + 2048 + i * 512, rows.token[i] + (inside ? k : 0), inside);
+            stem_copy16(to + MT * 2048 + i * 512, rows.token[i] + (inside ? k : 0), inside);
 }
 
 /* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. */
-template <class E, int NT>
-__device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[NT][4], int tiles)
+template <class E, int MT, int NT>
+__device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[MT][NT][4], int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         unsigned at = stage + g * 128 + (((half * 4 + t) ^ ((g & 1) << 2)) << 4);
-        uint4 low = stem_shared16(at), high = stem_shared16(at + 1024);
+        uint4 low[MT], high[MT];
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            low[m] = stem_shared16(at + m * 2048);
+            high[m] = stem_shared16(at + m * 2048 + 1024);
+        }
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             if (NT > 1 && j >= tiles)
                 break;
-            uint4 b = stem_shared16(at + 2048 + j * 1024);
-            stem_mma((const E *)nullptr, acc[j], low.x, high.x, low.y, high.y, b.x, b.y);
-            stem_mma((const E *)nullptr, acc[j], low.z, high.z, low.w, high.w, b.z, b.w);
+            uint4 b = stem_shared16(at + MT * 2048 + j * 1024);
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                stem_mma((const E *)nullptr, acc[m][j], low[m].x, high[m].x, low[m].y, high[m].y, b.x, b.y);
+                stem_mma((const E *)nullptr, acc[m][j], low[m].z, high[m].z, low[m].w, high[m].w, b.z, b.w);
+            }
         }
     }
 }
 
 /* Multiplies items first, first + step, ... < n_items, each over this warp's share of k: chunks part, part + parts, ...
  * `source.rows(item, rows)` says where an item's rows are, `source.tiles(item)` how many groups of 8 tokens it has;
- * `sink(item, acc)` takes the sums (C fragments: acc[j][0..1] row lane / 4, tokens 8j + 2 * (lane % 4) + 0..1,
- * acc[j][2..3] row + 8). A warp without a share loads zeros. */
-template <class E, int NT, int STAGES, class Source, class Sink>
+ * `sink(item, acc)` takes the sums (C fragments: acc[m][j][0..1] row 16m + lane / 4, tokens 8j + 2 * (lane % 4) + 0..1;
+ * acc[m][j][2..3] row + 8). A warp without a share loads zeros. */
+template <class E, int MT, int NT, int STAGES, class Source, class Sink>
 __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts, int K,
                                             const Source &source, const Sink &sink)
 {
-    constexpr int bytes = stem_stage_bytes<E, NT>;
+    constexpr int bytes = stem_stage_bytes<MT, NT>;
     int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
-    int fill_item = first, fill_chunk = 0, fill_slot = 0, item = first, chunk = 0, slot = 0;
-    float acc[NT][4] = {};
-    stem_rows<E, NT> rows;
-#pragma unroll 1
-    for (int filled = 1; item < n_items; filled++) {
+    int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
+    stem_rows<E, MT, NT> rows;
+    if (first < n_items)
+        source.rows(first, rows);
+
+    auto fill = [&]() {
         if (fill_item < n_items) {
-            if (fill_chunk == 0)
-                source.rows(fill_item, rows);
-            stem_stage_load<E, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K);
+            stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
                 fill_chunk = 0;
                 fill_item += step;
+                if (fill_item < n_items)
+                    source.rows(fill_item, rows);
             }
         }
         stem_copy_commit();
-        if (filled < STAGES)
-            continue;
-        stem_copy_wait<STAGES - 1>();
-        __syncwarp();
-        stem_stage_multiply<E, NT>(ring + slot * bytes, acc, source.tiles(item));
-        __syncwarp();
-        slot = slot + 1 == STAGES ? 0 : slot + 1;
-        if (++chunk == mine) {
-            sink(item, acc);
-#pragma unroll
-            for (int j = 0; j < NT; j++)
-                acc[j][0] = acc[j][1] = acc[j][2] = acc[j][3] = 0;
-            chunk = 0;
-            item += step;
+    };
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; i++)
+        fill();
+#pragma unroll 1
+    for (int item = first; item < n_items; item += step) {
+        float acc[MT][NT][4] = {};
+        int tiles = source.tiles(item);
+#pragma unroll 1
+        for (int i = 0; i < mine; i++) {
+            stem_copy_wait<STAGES - 2>();
+            __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
+            fill();
+            stem_stage_multiply<E, MT, NT>(ring + slot * bytes, acc, tiles);
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
+        sink(item, acc);
     }
 }
 
 /* Writes a warp's sums to shared memory: tile[token * STEM_TILE_LD + row]. */
-template <int NT> __device__ __forceinline__ void stem_tile_store(float *tile, const float (&acc)[NT][4])
+template <int NT> __device__ __forceinline__ void stem_tile_store(float *tile, const float (&acc)[1][NT][4])
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int j = 0; j < NT; j++)
 #pragma unroll
         for (int c = 0; c < 4; c++)
-            tile[(8 * j + 2 * t + (c & 1)) * STEM_TILE_LD + g + 8 * (c >> 1)] = acc[j][c];
+            tile[(8 * j + 2 * t + (c & 1)) * STEM_TILE_LD + g + 8 * (c >> 1)] = acc[0][j][c];
 }
 
 /* Sum over the `parts` tiles of one group of warps, in order. */

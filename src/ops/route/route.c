@@ -103,24 +103,24 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups");
     bool limit = top && top < groups, top2 = !strcmp(stem_op_attr(c->def, c->attrs, "group_score")->text, "top2");
     const char *upper = !strcmp(score, "softmax") ? "SOFTMAX" : !strcmp(score, "sigmoid") ? "SIGMOID" : "NONE";
-    uint32_t slots = (uint32_t)((logits->dim[1] + 31) / 32);
+    uint32_t parts = (uint32_t)((logits->dim[1] + 31) / 32), warps = parts < 4 ? parts : 4, slots = (parts + warps - 1) / warps;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "route"},
-                               .grid = {(uint32_t)logits->dim[0], 1, 1}, .block = {32, 1, 1}, .waits = true};
-    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * 32, score,
+                               .grid = {(uint32_t)logits->dim[0], 1, 1}, .block = {32 * warps, 1, 1}, .waits = true};
+    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * warps * 32, score,
                                   c->n_in < 2 ? "" : has_bias(c) ? "_bias" : "_nobias",
                                   !limit ? "" : top2 ? "_top2" : "_max");
     const char *bias = c->n_in > 1 ? "const float *bias, " : "";
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(32) %s(const %s *logits, %sint *ids, float *weights, int tokens, "
+        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *logits, %sint *ids, float *weights, "
         "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n"
-        "    stem_route<%s, %u, 1, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, tokens, experts, k, groups, "
+        "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
         "top_groups, renormalize, scale);\n}\n",
-        l->kernel, type, bias, type, slots, upper, has_bias(c) ? "true" : "false", limit ? "true" : "false",
+        32 * warps, l->kernel, type, bias, type, slots, warps, upper, has_bias(c) ? "true" : "false", limit ? "true" : "false",
         top2 ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
-    const int64_t v[] = {logits->dim[0], logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
+    const int64_t v[] = {logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
                          int_attr(c->attrs, "renormalize")};
-    for (l->n_scalars = 0; l->n_scalars < 6; l->n_scalars++)
+    for (l->n_scalars = 0; l->n_scalars < 5; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = v[l->n_scalars]}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_F32, {.f = stem_op_attr(c->def, c->attrs, "scale")->f}};
 }

@@ -53,23 +53,22 @@ __global__ void __launch_bounds__(32 * WARPS)
 {
     stem_experts_up<E, NT, STAGES, WARPS, STEM_ACT_SILU>(x, ids, w13, h, tokens, k, experts, hidden, inter, tile);
 }
-template <class E, int NT, int STAGES, int KP, int G>
-__global__ void __launch_bounds__(32 * KP * G)
+template <class E, int MT, int NT, int STAGES, int WARPS>
+__global__ void __launch_bounds__(32 * WARPS)
     k_down(const E *h, const int *ids, const float *scale, const E *w2, E *y, int tokens, int k, int experts, int hidden,
            int inter, int tile)
 {
-    stem_experts_down<E, NT, STAGES, KP, G>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
+    stem_experts_down<E, MT, NT, STAGES, WARPS>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
 }
 template <class E>
-__global__ void k_route(const E *logits, const float *bias, int *ids, float *weights, int tokens, int experts, int k)
+__global__ void __launch_bounds__(128)
+    k_route(const E *logits, const float *bias, int *ids, float *weights, int experts, int k)
 {
-    stem_route<E, 12, 1, STEM_SCORE_SIGMOID, true, false, true>(logits, bias, ids, weights, tokens, experts, k, 1, 1, 1,
-                                                                2.5f);
+    stem_route<E, 3, 4, STEM_SCORE_SIGMOID, true, false, true>(logits, bias, ids, weights, experts, k, 1, 1, 1, 2.5f);
 }
-__global__ void k_route_groups(const float *logits, const float *bias, int *ids, float *weights, int tokens)
+__global__ void __launch_bounds__(128) k_route_groups(const float *logits, const float *bias, int *ids, float *weights)
 {
-    stem_route<float, 8, 2, STEM_SCORE_SOFTMAX, true, true, true>(logits, bias, ids, weights, tokens, 256, 6, 8, 3, 0,
-                                                                  1.5f);
+    stem_route<float, 2, 4, STEM_SCORE_SOFTMAX, true, true, true>(logits, bias, ids, weights, 256, 6, 8, 3, 0, 1.5f);
 }
 
 /* ---- reference kernels, written without the code under test ---- */
@@ -237,7 +236,7 @@ template <class F> static void allow(F *kernel, int smem)
 template <class E, class O, int NT, int STAGES, int KP, int G, int CL>
 static void linear(const E *x, const E *w, O *y, int m, int n, int k, cudaStream_t s)
 {
-    int tiles = (n + 16 * G - 1) / (16 * G), smem = KP * G * (STAGES * stem_stage_bytes<E, NT> + 8 * NT * STEM_TILE_LD * 4) +
+    int tiles = (n + 16 * G - 1) / (16 * G), smem = KP * G * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) +
                                                     (CL > 1 ? G * 8 * NT * 16 * 4 : 0);
     static bool once = (allow(k_linear<E, O, NT, STAGES, KP, G, CL>, smem), true);
     (void)once;
@@ -254,7 +253,7 @@ struct shape {
 template <class E, int NT, int STAGES, int WARPS>
 static void up(const E *x, const int *ids, const E *w13, E *h, const shape &d, int blocks, cudaStream_t s)
 {
-    int smem = std::max(WARPS * (STAGES * stem_stage_bytes<E, NT> + 8 * NT * STEM_TILE_LD * 4), d.experts * 4);
+    int smem = std::max(WARPS * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4), d.experts * 4);
     static bool once = (allow(k_up<E, NT, STAGES, WARPS>, smem), true);
     (void)once;
     int items = std::min(d.experts, d.tile() * d.k) * ((d.inter + 7) / 8);
@@ -262,13 +261,12 @@ static void up(const E *x, const int *ids, const E *w13, E *h, const shape &d, i
         x, ids, w13, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
 }
 
-template <class E, int NT, int STAGES, int KP, int G>
+template <class E, int MT, int NT, int STAGES, int WARPS>
 static void down(const E *h, const int *ids, const float *scale, const E *w2, E *y, const shape &d, cudaStream_t s)
 {
-    int warps = KP * G, smem = warps * (STAGES * stem_stage_bytes<E, NT> + d.tile() * STEM_TILE_LD * 4) + d.tile() * d.k * 4;
-    smem = std::max(smem, d.experts * 4);
-    allow(k_down<E, NT, STAGES, KP, G>, smem);
-    k_down<E, NT, STAGES, KP, G><<<dim3((d.hidden + 16 * G - 1) / (16 * G), d.tiles()), 32 * warps, smem, s>>>(
+    int smem = WARPS * (STAGES * stem_stage_bytes<MT, NT> + d.tile() * (16 * MT + 4) * 4) + d.tile() * d.k * 4;
+    allow(k_down<E, MT, NT, STAGES, WARPS>, smem);
+    k_down<E, MT, NT, STAGES, WARPS><<<dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, s>>>(
         h, ids, scale, w2, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
 }
 

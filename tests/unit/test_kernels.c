@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every kernel of every op compiles with NVRTC for each architecture that is supported, and its launch fits the
+ * architecture: threads, shared memory, grid. Skipped (77) where there is no NVRTC.
+ */
+#include <stdlib.h>
+
+#include "unit.h"
+
+#include "emit/emit.h"
+#include "ir/build.h"
+#include "runtime/mainstem_rt.h"
+
+/* A call of an op: operands as "bf16[4,256] f32[256] -" (- is absent), attributes as "k=8 score=sigmoid". */
+struct call {
+    const char *op, *operands, *attrs;
+};
+
+static const struct call calls[] = {
+    /* decode shapes of a mixture on one of 8 ranks, by number of tokens */
+    {"linear", "bf16[1,7168] bf16[384,7168]", "out=f32"},
+    {"linear", "bf16[4,7168] bf16[512,7168]", ""},
+    {"linear", "bf16[16,7168] bf16[384,7168]", ""},
+    {"linear", "bf16[32,7168] bf16[384,7168]", ""},
+    {"linear", "bf16[64,7168] bf16[384,7168]", ""},
+    {"linear", "bf16[200,7168] bf16[512,7168]", ""},
+    {"linear", "bf16[64,256] bf16[7168,256]", ""},
+    {"linear", "bf16[1,256] bf16[7168,256]", ""},
+    {"linear", "f16[2,3,64] f16[100000,64]", "out=f16"},
+    {"linear", "f16[5,40] f16[3,40]", ""},
+    {"linear", "bf16[5,41] bf16[3,41]", ""},
+    {"linear", "f32[5,64] f32[30,64]", "out=bf16"},
+    {"experts", "bf16[1,7168] i32[1,8] f32[1,8] bf16[384,512,7168] bf16[384,7168,256]", ""},
+    {"experts", "bf16[64,7168] i32[64,8] f32[64,8] bf16[384,512,7168] bf16[384,7168,256]", ""},
+    {"experts", "bf16[300,512] i32[300,3] f32[300,3] bf16[7,48,512] bf16[7,512,24]", "act=gelu"},
+    {"experts", "f16[4,64] i32[4,2] f32[4,2] f16[8,64,64] f16[8,64,32]", "act=relu"},
+    {"experts", "bf16[4,30] i32[4,2] f32[4,2] bf16[8,12,30] bf16[8,30,6]", ""},
+    {"experts", "f32[4,64] i32[4,2] f32[4,2] f32[8,64,64] f32[8,64,32]", ""},
+    {"route", "bf16[4,384] f32[384]", "k=8 score=sigmoid"},
+    {"route", "f32[64,256] f32[256]", "k=8 score=sigmoid groups=8 top_groups=4 scale=2.5"},
+    {"route", "f16[4,60]", "k=4 score=softmax groups=4 top_groups=2 group_score=max renormalize=0"},
+    {"route", "f32[1,1024] -", "k=32 score=none"},
+    {"route", "bf16[1,8]", "k=1"},
+    {"zero", "", "dtype=f32 d0=3 d1=5"},
+};
+
+/* ---- reading the table ---- */
+
+static struct stem_input read_operand(struct stem_builder *b, const char *text, int n)
+{
+    int64_t dim[STEM_MAX_RANK];
+    uint32_t rank = 0;
+    if (!strcmp(text, "-"))
+        return (struct stem_input){STEM_NO_VALUE, STEM_MODE_IN, STEM_NOWHERE};
+    const char *at = strchr(text, '[');
+    char type[16];
+    snprintf(type, sizeof type, "%.*s", (int)(at - text), text);
+    while (*at != ']') {
+        char *end;
+        dim[rank++] = strtoll(at + 1, &end, 10);
+        at = end;
+    }
+    struct stem_sym name = stem_intern_printf(b->program->strings, "in%d", n);
+    struct stem_value_id v = stem_build_buffer(b, STEM_BUFFER_INPUT, name, stem_dtype_from_name(type), rank, dim);
+    return (struct stem_input){v, STEM_MODE_IN, STEM_NOWHERE};
+}
+
+static void read_attr(const struct stem_op_def *def, struct stem_attr *attrs, const char *text)
+{
+    char name[32];
+    const char *value = strchr(text, '=') + 1;
+    snprintf(name, sizeof name, "%.*s", (int)(value - text - 1), text);
+    struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, name);
+    if (a->kind == STEM_ATTR_TEXT)
+        a->text = value;
+    else if (a->kind == STEM_ATTR_FLOAT)
+        a->f = strtod(value, NULL);
+    else
+        a->i = strtoll(value, NULL, 10);
+}
+
+static struct stem_program *build(const struct call *call, struct stem_strtab *strings, struct stem_dims *dims)
+{
+    struct stem_diags *diags = stem_diags_new(0);
+    struct stem_program *p = stem_program_new(strings, NULL);
+    struct stem_builder b = stem_builder_new(p, dims, diags);
+    const struct stem_op_def *def = stem_op_find(call->op);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(def);
+    struct stem_input in[STEM_MAX_OPERANDS];
+    struct stem_value_id results[STEM_MAX_OPERANDS];
+    struct stem_attr attrs[STEM_MAX_ATTRS];
+    uint32_t n = 0;
+    char operands[256], given[256], *save;
+    snprintf(operands, sizeof operands, "%s", call->operands);
+    snprintf(given, sizeof given, "%s", call->attrs);
+    for (char *t = strtok_r(operands, " ", &save); t; t = strtok_r(NULL, " ", &save), n++)
+        in[n] = read_operand(&b, t, (int)n);
+    stem_op_attr_defaults(def, attrs);
+    for (char *t = strtok_r(given, " ", &save); t; t = strtok_r(NULL, " ", &save))
+        read_attr(def, attrs, t);
+    b.name = stem_intern(strings, "r");
+    bool built = stem_build_op(&b, def, in, n, attrs, NULL, results);
+    if (!built)
+        fprintf(stderr, "%s(%s; %s): %s\n", call->op, call->operands, call->attrs, stem_diags_get(diags, 0)->text);
+    CU_ASSERT_FATAL(built);
+    stem_diags_free(diags);
+    return p;
+}
+
+/* ---- what is checked ---- */
+
+static void check_launch(const struct call *call, const struct stem_lowered *l, const struct stem_target *t)
+{
+    uint32_t limit = (t->sm == 80 ? 163u : t->sm == 120 ? 99u : 227u) << 10; /* CUDA C programming guide, by capability */
+    uint32_t threads = l->block[0] * l->block[1] * l->block[2];
+    bool fits = threads > 0 && threads <= 1024 && l->smem <= limit && l->grid[0] > 0 && l->grid[1] > 0 && l->grid[2] > 0 &&
+                l->grid[1] < 65536 && l->grid[2] < 65536;
+    if (!fits)
+        fprintf(stderr, "%s(%s) on sm_%u: %s: grid %u %u %u, %u threads, %u bytes\n", call->op, call->operands, t->sm,
+                l->kernel, l->grid[0], l->grid[1], l->grid[2], threads, l->smem);
+    CU_ASSERT(fits);
+}
+
+/* Lowers every op of the program; marks them in `seen` (by index in the table of ops). */
+static void lower_all(const struct call *call, const struct stem_target *t, struct stem_cuda *unit, bool *seen)
+{
+    struct stem_strtab *strings = stem_strtab_new();
+    struct stem_dims *dims = stem_dims_new();
+    struct stem_arena *arena = stem_arena_new();
+    struct stem_program *p = build(call, strings, dims);
+    uint32_t n;
+    const struct stem_op_def *const *all = stem_op_all(&n);
+    CU_ASSERT(p->ops.len > 0);
+    for (uint32_t i = 0; i < p->ops.len; i++) {
+        struct stem_tensor operands[STEM_MAX_OPERANDS];
+        struct stem_concrete c;
+        struct stem_lowered l;
+        const struct stem_op *op = &p->ops.at[i];
+        stem_op_concrete(p, op, operands, &c);
+        op->def->lower(&c, t, arena, &l);
+        for (uint32_t k = 0; k < n; k++)
+            seen[k] |= all[k] == op->def || !strcmp(all[k]->name, call->op);
+        if (l.work != STEM_WORK_LAUNCH)
+            continue;
+        check_launch(call, &l, t);
+        CU_ASSERT(l.waits);
+        CU_ASSERT_PTR_NOT_NULL(strstr(l.code, l.kernel));
+        stem_cuda_builtin(unit, &l);
+    }
+    stem_program_free(p);
+    stem_arena_free(arena);
+    stem_dims_free(dims);
+    stem_strtab_free(strings);
+}
+
+static void compile_for(uint32_t sm)
+{
+    bool seen[256] = {false};
+    struct stem_cuda *unit = stem_cuda_new();
+    struct stem_target target = stem_options_default().target;
+    target.sm = sm;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        lower_all(&calls[i], &target, unit, seen);
+    uint32_t n;
+    const struct stem_op_def *const *all = stem_op_all(&n);
+    for (uint32_t k = 0; k < n; k++) {
+        if (!seen[k])
+            fprintf(stderr, "no call of '%s' in the table\n", all[k]->name);
+        CU_ASSERT(seen[k]);
+    }
+
+    struct stem_compiler *compiler;
+    struct stem_compiler_options options = {.cache_dir = ""};
+    struct stem_rt_error error = {0};
+    struct stem_cubin cubin = {0};
+    struct stem_out text = {0};
+    stem_cuda_print(unit, "all.cu", &text);
+    CU_ASSERT_EQUAL_FATAL(stem_compiler_open(&options, &compiler, &error), STEM_OK);
+    enum stem_status status = stem_compile(compiler, stem_out_text(&text), "all.cu", sm, NULL, 0, &cubin, &error);
+    if (status != STEM_OK)
+        fprintf(stderr, "sm_%u: %s\n%.4000s\n", sm, error.message, cubin.log ? cubin.log : "");
+    CU_ASSERT_EQUAL(status, STEM_OK);
+    CU_ASSERT(cubin.bytes > 0);
+    stem_cubin_free(&cubin);
+    stem_compiler_close(compiler);
+    stem_out_free(&text);
+    stem_cuda_free(unit);
+}
+
+static void sm_80(void)
+{
+    compile_for(80);
+}
+
+static void sm_90(void)
+{
+    compile_for(90);
+}
+
+static void sm_100(void)
+{
+    compile_for(100);
+}
+
+static void sm_120(void)
+{
+    compile_for(120);
+}
+
+int main(void)
+{
+    static const struct unit_test tests[] = {{"sm_80", sm_80}, {"sm_90", sm_90}, {"sm_100", sm_100}, {"sm_120", sm_120}};
+    struct stem_compiler *compiler;
+    struct stem_rt_error error;
+    uint32_t sm[64];
+    if (stem_compiler_open(NULL, &compiler, &error) != STEM_OK)
+        return 99;
+    uint32_t n = stem_compiler_archs(compiler, sm, 64, &error);
+    stem_compiler_close(compiler);
+    if (!n) {
+        printf("skipped: %s\n", error.message);
+        return 77;
+    }
+    return unit_run("kernels", tests, sizeof tests / sizeof tests[0]);
+}
