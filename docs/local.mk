@@ -1,3 +1,3 @@
 # Documentation.
 dist_man_MANS += %D%/mainstem.1
-EXTRA_DIST += %D%/architecture.md %D%/cli.md %D%/lanes.md %D%/language.md 
+EXTRA_DIST += %D%/architecture.md %D%/cli.md %D%/lanes.md %D%/language.md %D%/verify.md
