@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The largest antichain of kernels, part by part between bottlenecks: no antichain reaches across a node that every
- * path crosses. In a part, Dilworth's theorem: nodes minus a maximum matching in the bipartite graph of "comes before"
- * (Ford and Fulkerson's reduction; augmenting paths).
+ * path crosses. In a part, Dilworth's theorem: nodes minus a maximum matching in the bipartite graph of "comes
+ * before" (Ford and Fulkerson's reduction; augmenting paths).
  */
 #include <string.h>
 
@@ -94,8 +94,8 @@ uint32_t stem_lanes_bound(const struct stem_lane_graph *g)
     struct stem_lane_reach r;
     uint32_t width = 0;
     if (stem_lane_reach_init(&r, g, a)) {
-        /* A cut before position i: no edge from before i-1 to behind i-1, no root behind and no sink before: then node
-         * i-1 is comparable with all others. Roots and sinks count as edges from and to the outside. */
+        /* A cut before position i: no edge from before i-1 to behind i-1, no root behind and no sink before: then
+         * node i-1 is comparable with all others. Roots and sinks count as edges from and to the outside. */
         uint32_t furthest = 0, last_root = 0, first_sink = NONE, first = 0;
         for (uint32_t i = 0; i < g->n; i++)
             if (r.adj.parent_at[r.order[i]] == r.adj.parent_at[r.order[i] + 1])

@@ -218,8 +218,8 @@ static const char *kernel_name(struct stem_arena *a, const char *field)
     return cut && cut > field ? stem_arena_strndup(a, field, (size_t)(cut - field)) : stem_arena_strdup(a, field);
 }
 
-/* Verbose: the kind first, a kernel's name after its ID. Plain: the number, then the kind or the kernel's name, or the
- * name of a child graph. */
+/* Verbose: the kind first, a kernel's name after its ID. Plain: the number, then the kind or the kernel's name, or
+ * the name of a child graph. */
 static enum stem_lane_kind read_label(struct stem_dot_tables *t, const struct dot_node *n, struct stem_arena *a,
                                       const char **name)
 {
@@ -319,7 +319,8 @@ static bool find_ends(struct stem_dot_tables *t, const struct dot_edge *e, uint3
         return false;
     }
     if (warn && t->nodes.at[*from].group != t->nodes.at[*to].group)
-        stem_warning(t->q, STEM_E_DOT_ACROSS, stem_span_join(e->from, e->to), "an edge between two graphs is left out");
+        stem_warning(t->q, STEM_E_DOT_ACROSS, stem_span_join(e->from, e->to),
+                     "an edge between two graphs is left out");
     return true;
 }
 

@@ -23,7 +23,7 @@ struct kid {
     bool prog;
 };
 
-/* By the first parent whose lane a programmatic child could have continued: it had no other such child, or several. */
+/* By the first parent whose lane a programmatic child could go on with: it had no other such child, or several. */
 enum claim { UNCLAIMED, CLAIMED_ALONE, CLAIMED_AMONG };
 
 struct model {
@@ -60,7 +60,8 @@ static bool is_kernel(const struct model *m, uint32_t v)
 
 /* ---- order ---- */
 
-static uint32_t *visit_order(const struct stem_lane_adj *adj, const uint8_t *gone, struct stem_arena *a, uint32_t *len)
+static uint32_t *visit_order(const struct stem_lane_adj *adj, const uint8_t *gone, struct stem_arena *a,
+                             uint32_t *len)
 {
     uint32_t n = adj->n, done = 0, end = 0;
     uint32_t *missing = STEM_NEW_ARRAY(a, uint32_t, n), *order = STEM_NEW_ARRAY(a, uint32_t, n);
@@ -410,7 +411,7 @@ static void visit(struct model *m, uint32_t u)
     uint32_t own = visit_fork(m, u, p, k);
     if (own == NONE || p < k)
         return;
-    /* Other children: the first free one goes on, if u's lane is unspent; a pinned one only if others come before it. */
+    /* Other children: the first free one goes on, if u's lane is unspent; a pinned one only if it is not the first. */
     bool first = true;
     for (uint32_t i = m->kid_at[u]; i < m->kid_at[u + 1]; i++) {
         uint32_t c = m->kid[i].node;

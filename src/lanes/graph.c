@@ -75,7 +75,7 @@ bool stem_lane_adj_build(const struct stem_lane_graph *g, struct stem_arena *a, 
     return true;
 }
 
-/* Nodes in topological order, as far as they go; `missing` keeps, for the others, how many parents were not reached. */
+/* Nodes in topological order, as far as they go; for the others `missing` keeps how many parents were not reached. */
 static uint32_t peel(const struct stem_lane_adj *adj, uint32_t *order, uint32_t *missing)
 {
     uint32_t len = 0;

@@ -70,7 +70,8 @@ bool stem_lanes_implied(const struct stem_lane_graph *g, uint32_t from, uint32_t
 {
     struct stem_arena *scratch = stem_arena_new();
     struct stem_lane_reach r;
-    bool yes = from < g->n && to < g->n && stem_lane_reach_init(&r, g, scratch) && stem_lane_reach_before(&r, from, to);
+    bool yes =
+        from < g->n && to < g->n && stem_lane_reach_init(&r, g, scratch) && stem_lane_reach_before(&r, from, to);
     stem_arena_free(scratch);
     return yes;
 }

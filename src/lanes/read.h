@@ -28,8 +28,8 @@ bool stem_lane_read_lines(const struct stem_source *s, struct stem_arena *a, str
 
 /* DOT as cudaGraphDebugDotPrint writes it, plain or verbose, and what is like it: each subgraph that has nodes is a
  * case of its own (child graphs are), nodes outside any are one more. A node's number is the N of its name
- * "graph_G_node_N", else its place in the text. Its kind is read from its label; what is not known becomes "other" with
- * a warning. An edge is programmatic if an attribute of it contains that word. */
+ * "graph_G_node_N", else its place in the text. Its kind is read from its label; what is not known becomes "other"
+ * with a warning. An edge is programmatic if an attribute of it contains that word. */
 bool stem_lane_read_dot(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
                         struct stem_lane_cases *out);
 

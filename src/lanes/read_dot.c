@@ -258,7 +258,8 @@ static bool whole_text(struct dot *d)
         if (is_word(d, "strict"))
             next(d);
         if (is_word(d, "graph"))
-            return stem_error(d->q, STEM_E_DOT_SYNTAX, d->span, "an undirected graph: CUDA graphs are digraphs"), false;
+            return stem_error(d->q, STEM_E_DOT_SYNTAX, d->span, "an undirected graph: CUDA graphs are digraphs"),
+                   false;
         if (!is_word(d, "digraph"))
             return fail(d, any ? "the end of the text or 'digraph'" : "'digraph'");
         next(d);
@@ -290,7 +291,8 @@ bool stem_lane_read(const struct stem_source *s, struct stem_arena *a, struct st
     static const char *const words[] = {"digraph", "graph", "strict"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t n = strlen(words[i]);
-        if (s->len - d.at > n && strncmp(s->text + d.at, words[i], n) == 0 && strchr(" \t\r\n{\"", s->text[d.at + n])) {
+        if (s->len - d.at > n && strncmp(s->text + d.at, words[i], n) == 0 &&
+            strchr(" \t\r\n{\"", s->text[d.at + n])) {
             /* "graph 4 | 0>1" is a line. */
             uint32_t at = d.at + (uint32_t)n;
             while (at < s->len && (s->text[at] == ' ' || s->text[at] == '\t'))

@@ -27,9 +27,9 @@ struct relane {
 
 /* By CUgraphNodeType. */
 static const uint8_t kind_of_type[] = {
-    STEM_LANE_KERNEL, STEM_LANE_MEMCPY, STEM_LANE_MEMSET, STEM_LANE_HOST,  STEM_LANE_CHILD,  STEM_LANE_EMPTY, STEM_LANE_EVENT,
-    STEM_LANE_EVENT,  STEM_LANE_OTHER,  STEM_LANE_OTHER,  STEM_LANE_MEMORY, STEM_LANE_MEMORY, STEM_LANE_OTHER,
-    STEM_LANE_CONDITIONAL,
+    STEM_LANE_KERNEL, STEM_LANE_MEMCPY, STEM_LANE_MEMSET, STEM_LANE_HOST,        STEM_LANE_CHILD,
+    STEM_LANE_EMPTY,  STEM_LANE_EVENT,  STEM_LANE_EVENT,  STEM_LANE_OTHER,       STEM_LANE_OTHER,
+    STEM_LANE_MEMORY, STEM_LANE_MEMORY, STEM_LANE_OTHER,  STEM_LANE_CONDITIONAL,
 };
 
 static enum stem_relane_status end(struct relane *r, enum stem_relane_status status, int error)
@@ -97,7 +97,8 @@ static int read_edges(struct relane *r)
     for (size_t i = 0; i < m; i++) {
         bool plain = data[i].type == 0 && data[i].from_port == 0 && data[i].to_port == 0;
         bool programmatic = data[i].type == EDGE_PROGRAMMATIC && data[i].from_port == PORT_PROGRAMMATIC;
-        edges[i] = (struct stem_lane_edge){index_of(sorted, r->g.n, from[i]), index_of(sorted, r->g.n, to[i]), !plain};
+        edges[i] =
+            (struct stem_lane_edge){index_of(sorted, r->g.n, from[i]), index_of(sorted, r->g.n, to[i]), !plain};
         r->understood &= (plain || programmatic) && edges[i].from < r->g.n && edges[i].to < r->g.n;
     }
     r->g.edges = edges;
@@ -169,7 +170,8 @@ static enum stem_relane_status run(struct relane *r, const struct stem_relane_op
     struct stem_lane_repair repair;
     struct stem_lane_repair_options how = {
         .max_edges = o->max_edges, .greedy = true, .work = o->work ? o->work : DEFAULT_WORK};
-    if (!stem_lanes_predict(o->model, &r->g, r->a, &lanes) || !stem_lanes_repair(o->model, &r->g, &how, r->a, &repair))
+    if (!stem_lanes_predict(o->model, &r->g, r->a, &lanes) ||
+        !stem_lanes_repair(o->model, &r->g, &how, r->a, &repair))
         return end(r, STEM_RELANE_UNKNOWN, 0);
     r->report->trust = lanes.trust;
     r->report->lanes_before = repair.before;

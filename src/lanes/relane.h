@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relaning: adds redundant edges to a CUDA graph that is about to be instantiated, so that the driver needs fewer lanes.
- * Nothing of the toolkit is needed to build this; handles are the driver's own incomplete structs.
+ * Relaning: adds redundant edges to a CUDA graph that is about to be instantiated, so that the driver needs fewer
+ * lanes. Nothing of the toolkit is needed to build this; handles are the driver's own incomplete structs.
  */
 #ifndef STEM_LANES_RELANE_H
 #define STEM_LANES_RELANE_H
@@ -67,15 +67,15 @@ struct stem_relane_report {
     int error; /* CUresult of what was refused, else 0 */
 };
 
-/* Reads the graph, predicts, and adds edges to it. Each edge is proved before it is added: by a path of ordinary edges
- * that is in the graph already. So no cycle comes about, nothing that could overlap is kept apart, and edges between
- * programmatic pairs stay as they are. The same graph gets the same edges in the same order. The graph belongs to the
- * caller's thread meanwhile, as for any call that changes a graph. `options` may be NULL. Returns report->status.
- * Running out of host memory aborts. */
+/* Reads the graph, predicts, and adds edges to it. Each edge is proved before it is added: by a path of ordinary
+ * edges that is in the graph already. So no cycle comes about, nothing that could overlap is kept apart, and edges
+ * between programmatic pairs stay as they are. The same graph gets the same edges in the same order. The graph
+ * belongs to the caller's thread meanwhile, as for any call that changes a graph. `options` may be NULL. Returns
+ * report->status. Running out of host memory aborts. */
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                     const struct stem_relane_options *options, struct stem_relane_report *report);
 
-/* The same with the driver that the process has loaded (12.3 or later; else FAILED with error CUDA_ERROR_NOT_FOUND). */
+/* The same with the driver that the process has loaded (12.3 or later; else FAILED with CUDA_ERROR_NOT_FOUND). */
 enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
                                           struct stem_relane_report *report);
 

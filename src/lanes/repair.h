@@ -53,8 +53,8 @@ struct stem_lane_repair {
 
 /* Redundant edges that lower the number of lanes. Each joins two kernels, the second of which comes after the first
  * already, by a path of ordinary edges alone, so nothing that could run at the same time no longer can; none goes
- * from a kernel that has a programmatic edge to another or into one that has one from another. No nodes move. The same
- * graph gives the same edges. `options` may be NULL. False if the graph is not one (stem_lanes_predict). */
+ * from a kernel that has a programmatic edge to another or into one that has one from another. No nodes move. The
+ * same graph gives the same edges. `options` may be NULL. False if the graph is not one (stem_lanes_predict). */
 bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_lane_graph *g,
                        const struct stem_lane_repair_options *options, struct stem_arena *a,
                        struct stem_lane_repair *out);

@@ -172,7 +172,8 @@ void stem_lanes_report_dot(const struct stem_lane_report *r, struct stem_out *o)
             continue;
         }
         /* Hues a golden section apart: neighbours differ, and any number of lanes has colours. */
-        stem_out_printf(o, "\\nlane %u\", fillcolor=\"%.3f 0.45 0.95\"];\n", lane, lane * 0.618034 - (int)(lane * 0.618034));
+        stem_out_printf(o, "\\nlane %u\", fillcolor=\"%.3f 0.45 0.95\"];\n", lane,
+                        lane * 0.618034 - (int)(lane * 0.618034));
     }
     for (uint32_t i = 0; i < g->n_edges; i++)
         stem_out_printf(o, "  n%u -> n%u%s;\n", g->edges[i].from, g->edges[i].to,

@@ -17,11 +17,11 @@ struct stem_lane_report {
     struct stem_lane_repair repair;
     uint32_t by_kind[sizeof STEM_LANE_KINDS - 1]; /* nodes of each kind */
     uint32_t forks;      /* nodes with several children */
-    uint32_t side_first; /* of these: where a branch that was recorded later is longer than the first, up to its join */
+    uint32_t side_first; /* of these: where a branch recorded later is longer than the first, up to its join */
 };
 
-/* Predicts, explains and repairs one graph. `driver` NULL: the newest; `repair` NULL: defaults. The report lives in the
- * arena and points to the case. False if the graph has a cycle (readers refuse those). */
+/* Predicts, explains and repairs one graph. `driver` NULL: the newest; `repair` NULL: defaults. The report lives in
+ * the arena and points to the case. False if the graph has a cycle (readers refuse those). */
 bool stem_lanes_report(const struct stem_lane_driver *driver, const struct stem_lane_case *c,
                        const struct stem_lane_repair_options *repair, struct stem_arena *a,
                        struct stem_lane_report *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The drawing: an SVG for each graph, lanes as columns, nodes downwards in the driver's order. No scripts, nothing from
- * elsewhere.
+ * The drawing: an SVG for each graph, lanes as columns, nodes downwards in the driver's order. No scripts, nothing
+ * from elsewhere.
  */
 #include "lanes/lanes_internal.h"
 #include "lanes/report.h"
@@ -44,9 +44,11 @@ static void put_node(const struct stem_lane_report *r, uint32_t v, uint32_t row,
     const struct stem_lane_graph *g = &r->c->graph;
     uint32_t lane = r->lanes.lane[v], y = ROW / 2 + row * ROW;
     bool opens = r->lanes.why[v] >= STEM_LANE_ROOT;
-    stem_out_printf(o, "<circle cx=\"%u\" cy=\"%u\" r=\"%u\" fill=\"hsl(%u 60%% 55%%)\"%s><title>node %u, lane %u</title>"
-                       "</circle><text x=\"%u\" y=\"%u\">%u ", x_of(r, v), y, opens ? 6 : 4, lane * 222 % 360,
-                    opens ? " stroke=\"black\"" : "", v, lane, text_x, y + 4, v);
+    stem_out_printf(
+        o,
+        "<circle cx=\"%u\" cy=\"%u\" r=\"%u\" fill=\"hsl(%u 60%% 55%%)\"%s><title>node %u, lane %u</title>"
+        "</circle><text x=\"%u\" y=\"%u\">%u ",
+        x_of(r, v), y, opens ? 6 : 4, lane * 222 % 360, opens ? " stroke=\"black\"" : "", v, lane, text_x, y + 4, v);
     if (g->name && g->name[v])
         put_escaped(g->name[v], o);
     stem_out_str(o, "</text>\n");
@@ -86,11 +88,12 @@ static void put_graph(const struct stem_lane_report *r, struct stem_out *o)
 
 void stem_lanes_report_html(const struct stem_lane_report *r, uint32_t n, struct stem_out *o)
 {
-    stem_out_str(o, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Lanes</title>\n<style>\n"
-                    "body{font:14px sans-serif;margin:2em} text{font:11px monospace} .e{stroke:#bbb}"
-                    " .p{stroke:#58c;stroke-dasharray:2 2} .r{stroke:#d22;stroke-dasharray:5 3}\n</style></head><body>\n"
-                    "<p>Columns are lanes, nodes go downwards in the driver's order; a ring marks a node that opens a lane."
-                    " Dotted: programmatic edges. Red: edges of the repair.</p>\n");
+    stem_out_str(
+        o, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Lanes</title>\n<style>\n"
+           "body{font:14px sans-serif;margin:2em} text{font:11px monospace} .e{stroke:#bbb}"
+           " .p{stroke:#58c;stroke-dasharray:2 2} .r{stroke:#d22;stroke-dasharray:5 3}\n</style></head><body>\n"
+           "<p>Columns are lanes, nodes go downwards in the driver's order; a ring marks a node that opens a lane."
+           " Dotted: programmatic edges. Red: edges of the repair.</p>\n");
     for (uint32_t i = 0; i < n; i++)
         put_graph(&r[i], o);
     stem_out_str(o, "</body></html>\n");

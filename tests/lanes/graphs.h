@@ -36,9 +36,10 @@ static inline struct stem_lane_cases graphs_from_file(struct stem_arena *a, cons
     return cases;
 }
 
-/* L layers of a k-way fork of branches of `length` kernels between joins; node 0 comes before the first. The joins are
- * the nodes that fork next. The branch recorded first is branch 0, or with `side_first` branch k-1 is the main one:
- * all kernels, nothing told apart, so only the numbering differs. `chain` adds continuation edges on every branch. */
+/* L layers of a k-way fork of branches of `length` kernels between joins; node 0 comes before the first. The joins
+ * are the nodes that fork next. The branch recorded first is branch 0, or with `side_first` branch k-1 is the main
+ * one: all kernels, nothing told apart, so only the numbering differs. `chain` adds continuation edges on every
+ * branch. */
 static inline struct stem_lane_graph fork_join(struct stem_arena *a, uint32_t k, uint32_t layers, uint32_t length,
                                                uint32_t main_length, bool side_first, bool chain)
 {

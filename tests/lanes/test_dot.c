@@ -43,7 +43,8 @@ static void verbose(void)
             "\"graph_1_node_0\"[style=\"bold\" shape=\"record\" label=\"{KERNEL\n"
             "| {ID | 0 (topoId: 4) | norm\\|x\\<\\<\\<1,64,0\\>\\>\\>}\n"
             "}\"];\n"
-            "\"graph_1_node_2\"[style=\"solid\" shape=\"record\" label=\"{\nMEMCPY\n| {{ID | node handle} | {2 (topoId: 0) | "
+            "\"graph_1_node_2\"[style=\"solid\" shape=\"record\" label=\"{\nMEMCPY\n| {{ID | node handle} | {2 "
+            "(topoId: 0) | "
             "0x0}}\n}\"];\n"
             "\"graph_1_node_10\"[style=\"solid\" shape=\"record\" label=\"{MEMSET\n| {x | y}}\"];\n"
             "\"graph_1_node_11\"[style=\"solid\" shape=\"record\" label=\"{HOST\n| {ID | 11}}\"];\n"
@@ -79,7 +80,8 @@ static void plain(void)
             "}\n"
             "}\n",
             "graph_1 7 kgearck | 0>1 0>6 0>2p\n"
-            "  first\n  graph_1_node_1\n  graph_1_node_2\n  graph_1_node_3\n  graph_1_node_4\n  graph_1_node_5\n  graph_3\n"
+            "  first\n  graph_1_node_1\n  graph_1_node_2\n  graph_1_node_3\n  graph_1_node_4\n  graph_1_node_5\n  "
+            "graph_3\n"
             "graph_2 1 k |\n  inner\n");
 }
 
@@ -127,9 +129,10 @@ static void faults(void)
 /* Any prefix of a good file gives graphs or located errors, never a crash. */
 static void prefixes(void)
 {
-    static const char text[] = "digraph dot {\nsubgraph cluster_1 {\nlabel=\"graph_1\" graph[style=\"dashed\"];\n"
-                               "\"graph_1_node_0\"[label=\"{KERNEL\n| {ID | 0 (topoId: 3) | k\\<\\<\\<1,1,0\\>\\>\\>}\n}\"];\n"
-                               "\"graph_1_node_1\"[label=<b <i> x>];\n\"graph_1_node_0\" -> \"graph_1_node_1\" [a=1];\n}\n}\n";
+    static const char text[] =
+        "digraph dot {\nsubgraph cluster_1 {\nlabel=\"graph_1\" graph[style=\"dashed\"];\n"
+        "\"graph_1_node_0\"[label=\"{KERNEL\n| {ID | 0 (topoId: 3) | k\\<\\<\\<1,1,0\\>\\>\\>}\n}\"];\n"
+        "\"graph_1_node_1\"[label=<b <i> x>];\n\"graph_1_node_0\" -> \"graph_1_node_1\" [a=1];\n}\n}\n";
     for (size_t n = 0; n < sizeof text; n++) {
         struct stem_arena *a = stem_arena_new();
         struct stem_diags *q = stem_diags_new(0);
@@ -158,8 +161,8 @@ static void nesting(void)
 
 static void plans(void)
 {
-    const struct stem_plan_op ops[] = {{.name = "a"}, {.name = "b"}, {.name = "c", .work = STEM_WORK_MEMSET}, {.name = "d"},
-                                       {.name = "e"}};
+    const struct stem_plan_op ops[] = {
+        {.name = "a"}, {.name = "b"}, {.name = "c", .work = STEM_WORK_MEMSET}, {.name = "d"}, {.name = "e"}};
     const struct stem_plan_edge edges[] = {{0, 1, STEM_EDGE_PROGRAMMATIC, false}, {1, 2, STEM_EDGE_FULL, false},
                                            {3, 4, STEM_EDGE_FULL, true}};
     const struct stem_plan_segment segments[] = {{.n_ops = 2}, {.first_op = 2, .n_ops = 1, .eager = true},

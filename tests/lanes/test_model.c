@@ -169,10 +169,20 @@ static void bad_lines(void)
         const char *line;
         uint32_t id, begin, end;
     } bad[] = {
-        {"x", 4100, 1, 1},         {"x y |", 4100, 2, 3},        {"x 2 kz |", 4100, 5, 6},   {"x 2 k |", 4100, 4, 5},
-        {"x 2 | 0-1", 4100, 6, 9}, {"x 2 | 0>1pp", 4100, 6, 11}, {"x 2 | 0>2", 4101, 6, 9},  {"x 2 | 1>1", 4102, 6, 9},
-        {"x 2 | 0>1 1>0", 4102, 0, 13}, {"x 2 | | 0", 4100, 9, 9}, {"x 2 | | 0 0 0", 4100, 12, 13},
-        {"x 2 | | 0 a", 4100, 10, 11},  {"x 2 | | 0 0 | 1", 4100, 12, 13}, {"x 99999999999 |", 4100, 2, 13},
+        {"x", 4100, 1, 1},
+        {"x y |", 4100, 2, 3},
+        {"x 2 kz |", 4100, 5, 6},
+        {"x 2 k |", 4100, 4, 5},
+        {"x 2 | 0-1", 4100, 6, 9},
+        {"x 2 | 0>1pp", 4100, 6, 11},
+        {"x 2 | 0>2", 4101, 6, 9},
+        {"x 2 | 1>1", 4102, 6, 9},
+        {"x 2 | 0>1 1>0", 4102, 0, 13},
+        {"x 2 | | 0", 4100, 9, 9},
+        {"x 2 | | 0 0 0", 4100, 12, 13},
+        {"x 2 | | 0 a", 4100, 10, 11},
+        {"x 2 | | 0 0 | 1", 4100, 12, 13},
+        {"x 99999999999 |", 4100, 2, 13},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct stem_arena *a = stem_arena_new();
@@ -205,7 +215,8 @@ static void lines_round_trip(void)
     stem_arena_free(a);
 }
 
-UNIT_MAIN("lane model", {"accuracy on measured graphs", measured_graphs}, {"same as the reference", same_as_reference},
-          {"fork and join", fork_laws}, {"order of edges plays no part", order_of_edges}, {"reasons and trust", reasons},
+UNIT_MAIN("lane model", {"accuracy on measured graphs", measured_graphs},
+          {"same as the reference", same_as_reference}, {"fork and join", fork_laws},
+          {"order of edges plays no part", order_of_edges}, {"reasons and trust", reasons},
           {"bad graphs are refused", bad_graphs}, {"100,000 nodes", large}, {"table of drivers", tables},
           {"bad lines are reported at their place", bad_lines}, {"lines are read and written", lines_round_trip})

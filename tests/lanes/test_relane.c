@@ -66,8 +66,8 @@ static int node_type(struct CUgraphNode_st *node, int *type)
     return 0;
 }
 
-static int add_dependencies(struct CUgraph_st *g, struct CUgraphNode_st *const *from, struct CUgraphNode_st *const *to,
-                            const struct stem_relane_edge_data *data, size_t n)
+static int add_dependencies(struct CUgraph_st *g, struct CUgraphNode_st *const *from,
+                            struct CUgraphNode_st *const *to, const struct stem_relane_edge_data *data, size_t n)
 {
     if (fails(g))
         return 9;
@@ -94,7 +94,8 @@ static int remove_dependencies(struct CUgraph_st *g, struct CUgraphNode_st *cons
     return 0;
 }
 
-static const struct stem_relane_api api = {graph_nodes, graph_edges, node_type, add_dependencies, remove_dependencies};
+static const struct stem_relane_api api = {graph_nodes, graph_edges, node_type, add_dependencies,
+                                           remove_dependencies};
 
 static struct CUgraph_st *graph_from(const struct stem_lane_graph *g)
 {

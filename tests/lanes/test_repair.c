@@ -66,7 +66,8 @@ static void measured_graphs(void)
     static const struct {
         const char *file;
         uint32_t every;
-    } files[] = {{"small.txt", 5}, {"random.txt", 7}, {"forks.txt", 9}, {"edges.txt", 11}, {"kinds.txt", 11}, {"mixed.txt", 7}};
+    } files[] = {{"small.txt", 5},  {"random.txt", 7}, {"forks.txt", 9},
+                 {"edges.txt", 11}, {"kinds.txt", 11}, {"mixed.txt", 7}};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
         struct stem_arena *a = stem_arena_new();
         struct stem_lane_cases c = graphs_from_file(a, files[f].file);
@@ -148,8 +149,15 @@ static void bounds(void)
         const char *line;
         uint32_t width;
     } row[] = {
-        {"a 1 |", 1}, {"a 5 |", 5}, {"a 5 kmhek |", 2}, {"a 3 | 0>1 1>2", 1}, {"a 4 | 0>1 0>2 1>3 2>3", 2},
-        {"a 6 | 0>3 1>4 2>5 0>4", 3}, {"a 7 | 0>1 0>2 0>3 1>4 2>4 3>4 4>5 4>6", 3}, {"a 4 | 0>2 1>2 2>3", 2}, {"a 0 |", 0},
+        {"a 1 |", 1},
+        {"a 5 |", 5},
+        {"a 5 kmhek |", 2},
+        {"a 3 | 0>1 1>2", 1},
+        {"a 4 | 0>1 0>2 1>3 2>3", 2},
+        {"a 6 | 0>3 1>4 2>5 0>4", 3},
+        {"a 7 | 0>1 0>2 0>3 1>4 2>4 3>4 4>5 4>6", 3},
+        {"a 4 | 0>2 1>2 2>3", 2},
+        {"a 0 |", 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct stem_arena *a = stem_arena_new();

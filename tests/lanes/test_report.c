@@ -3,22 +3,23 @@
 
 #include "lanes/report.h"
 
-static const char two_layers[] = "digraph dot {\nsubgraph cluster_1 {\nlabel=\"graph_1\" graph[style=\"dashed\"];\n"
-                                 "\"graph_1_node_0\"[shape=\"octagon\" label=\"0\nin\n\"];\n"
-                                 "\"graph_1_node_1\"[shape=\"octagon\" label=\"1\nside\n\"];\n"
-                                 "\"graph_1_node_2\"[shape=\"octagon\" label=\"2\nmain_a\n\"];\n"
-                                 "\"graph_1_node_3\"[shape=\"octagon\" label=\"3\nmain_b\n\"];\n"
-                                 "\"graph_1_node_4\"[shape=\"octagon\" label=\"4\njoin\n\"];\n"
-                                 "\"graph_1_node_5\"[shape=\"octagon\" label=\"5\nside\n\"];\n"
-                                 "\"graph_1_node_6\"[shape=\"octagon\" label=\"6\nmain_a\n\"];\n"
-                                 "\"graph_1_node_7\"[shape=\"octagon\" label=\"7\nmain_<b>\n\"];\n"
-                                 "\"graph_1_node_8\"[shape=\"octagon\" label=\"8\nout\n\"];\n"
-                                 "\"graph_1_node_0\" -> \"graph_1_node_1\"; \"graph_1_node_0\" -> \"graph_1_node_2\";\n"
-                                 "\"graph_1_node_2\" -> \"graph_1_node_3\"; \"graph_1_node_1\" -> \"graph_1_node_4\";\n"
-                                 "\"graph_1_node_3\" -> \"graph_1_node_4\"; \"graph_1_node_4\" -> \"graph_1_node_5\";\n"
-                                 "\"graph_1_node_4\" -> \"graph_1_node_6\"; \"graph_1_node_6\" -> \"graph_1_node_7\";\n"
-                                 "\"graph_1_node_5\" -> \"graph_1_node_8\"; \"graph_1_node_7\" -> \"graph_1_node_8\";\n"
-                                 "}\n}\n";
+static const char two_layers[] =
+    "digraph dot {\nsubgraph cluster_1 {\nlabel=\"graph_1\" graph[style=\"dashed\"];\n"
+    "\"graph_1_node_0\"[shape=\"octagon\" label=\"0\nin\n\"];\n"
+    "\"graph_1_node_1\"[shape=\"octagon\" label=\"1\nside\n\"];\n"
+    "\"graph_1_node_2\"[shape=\"octagon\" label=\"2\nmain_a\n\"];\n"
+    "\"graph_1_node_3\"[shape=\"octagon\" label=\"3\nmain_b\n\"];\n"
+    "\"graph_1_node_4\"[shape=\"octagon\" label=\"4\njoin\n\"];\n"
+    "\"graph_1_node_5\"[shape=\"octagon\" label=\"5\nside\n\"];\n"
+    "\"graph_1_node_6\"[shape=\"octagon\" label=\"6\nmain_a\n\"];\n"
+    "\"graph_1_node_7\"[shape=\"octagon\" label=\"7\nmain_<b>\n\"];\n"
+    "\"graph_1_node_8\"[shape=\"octagon\" label=\"8\nout\n\"];\n"
+    "\"graph_1_node_0\" -> \"graph_1_node_1\"; \"graph_1_node_0\" -> \"graph_1_node_2\";\n"
+    "\"graph_1_node_2\" -> \"graph_1_node_3\"; \"graph_1_node_1\" -> \"graph_1_node_4\";\n"
+    "\"graph_1_node_3\" -> \"graph_1_node_4\"; \"graph_1_node_4\" -> \"graph_1_node_5\";\n"
+    "\"graph_1_node_4\" -> \"graph_1_node_6\"; \"graph_1_node_6\" -> \"graph_1_node_7\";\n"
+    "\"graph_1_node_5\" -> \"graph_1_node_8\"; \"graph_1_node_7\" -> \"graph_1_node_8\";\n"
+    "}\n}\n";
 
 static struct stem_lane_report report(struct stem_arena *a, const char *text)
 {
@@ -44,35 +45,38 @@ static void check_text(const char *graph, uint32_t rows, const char *expected)
 
 static void texts(void)
 {
-    check_text(two_layers, 0,
-               "graph_1: 9 nodes, 10 edges, 3 lanes (at least 2)\n"
-               "  nodes      9 kernel\n"
-               "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): kernels and ordinary edges; no exception was "
-               "ever measured\n"
-               "  forks      2; in 2 the branch recorded first is not the longest\n"
-               "  lane 0    node 0 (in): nothing comes before it\n"
-               "  lane 1    node 2 (main_a): recorded after 1 (side), which goes on with the lane of 0 (in)\n"
-               "  lane 2    node 6 (main_a): recorded after 5 (side), which goes on with the lane of 4 (join)\n"
-               "            lane 1 ended before it; an edge from node 3 (main_b) could continue that lane\n"
-               "  repair     3 -> 2 lanes with 1 redundant edge (no smaller set does as well)\n"
-               "    3 (main_b) -> 6 (main_a)\n");
-    check_text("x 3 kkm | 0>1p 0>2", 0,
-               "x: 3 nodes, 2 edges, 1 lane (at least 1)\n"
-               "  nodes      2 kernel 1 memset\n"
-               "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): programmatic edges and other kinds of nodes "
-               "together; exceptions are known\n"
-               "  forks      1; in 0 the branch recorded first is not the longest\n"
-               "  lane 0    node 0: nothing comes before it\n"
-               "  lane 1    node 2: recorded after 1, which goes on with the lane of 0\n"
-               "  repair     none needed\n");
-    check_text("y 3 kkg |", 1,
-               "y: 3 nodes, 0 edges, 2 lanes (at least 2)\n"
-               "  nodes      2 kernel 1 child graph\n"
-               "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): some kinds of nodes were never measured; a "
-               "guess\n"
-               "  lane 0    node 0: nothing comes before it\n"
-               "  ... and 2 more\n"
-               "  repair     none needed\n");
+    check_text(
+        two_layers, 0,
+        "graph_1: 9 nodes, 10 edges, 3 lanes (at least 2)\n"
+        "  nodes      9 kernel\n"
+        "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): kernels and ordinary edges; no exception was "
+        "ever measured\n"
+        "  forks      2; in 2 the branch recorded first is not the longest\n"
+        "  lane 0    node 0 (in): nothing comes before it\n"
+        "  lane 1    node 2 (main_a): recorded after 1 (side), which goes on with the lane of 0 (in)\n"
+        "  lane 2    node 6 (main_a): recorded after 5 (side), which goes on with the lane of 4 (join)\n"
+        "            lane 1 ended before it; an edge from node 3 (main_b) could continue that lane\n"
+        "  repair     3 -> 2 lanes with 1 redundant edge (no smaller set does as well)\n"
+        "    3 (main_b) -> 6 (main_a)\n");
+    check_text(
+        "x 3 kkm | 0>1p 0>2", 0,
+        "x: 3 nodes, 2 edges, 1 lane (at least 1)\n"
+        "  nodes      2 kernel 1 memset\n"
+        "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): programmatic edges and other kinds of nodes "
+        "together; exceptions are known\n"
+        "  forks      1; in 0 the branch recorded first is not the longest\n"
+        "  lane 0    node 0: nothing comes before it\n"
+        "  lane 1    node 2: recorded after 1, which goes on with the lane of 0\n"
+        "  repair     none needed\n");
+    check_text(
+        "y 3 kkg |", 1,
+        "y: 3 nodes, 0 edges, 2 lanes (at least 2)\n"
+        "  nodes      2 kernel 1 child graph\n"
+        "  model      driver 580 (H200, driver 580.159.04, CUDA 13.0): some kinds of nodes were never measured; a "
+        "guess\n"
+        "  lane 0    node 0: nothing comes before it\n"
+        "  ... and 2 more\n"
+        "  repair     none needed\n");
 }
 
 static void dot(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calibration: measures the lanes of the graphs in measured-format files on the device that is there, prints them in the
- * same format, and compares with the model and with the lanes that the files give.
+ * Calibration: measures the lanes of the graphs in measured-format files on the device that is there, prints them in
+ * the same format, and compares with the model and with the lanes that the files give.
  *
  *     calibrate [--driver=NAME] [--cupti=PATH] [--dot=PREFIX] [--every=K] FILE...   > measured.txt 2> comparison.txt
  *

@@ -21,13 +21,15 @@ typedef CUpti_ActivityKernel9 kernel_record;
 #define STR(x) STR2(x) /* cuda.h renames functions to their present versions: expand before making a string */
 
 #define DRIVER(X)                                                                                                    \
-    X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDriverGetVersion)     \
-    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize)                   \
-    X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuGraphCreate) X(cuGraphDestroy)                       \
-    X(cuGraphAddKernelNode) X(cuGraphAddEmptyNode) X(cuGraphAddMemsetNode) X(cuGraphAddHostNode)                      \
-    X(cuGraphAddMemcpyNode) X(cuGraphAddEventRecordNode) X(cuGraphAddChildGraphNode) X(cuGraphAddMemAllocNode)        \
-    X(cuGraphAddDependencies) X(cuGraphGetNodes) X(cuGraphInstantiate) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuStreamCreate)          \
-    X(cuStreamSynchronize) X(cuEventCreate) X(cuGraphDebugDotPrint) X(cuGetErrorName)
+    X(cuInit)                                                                                                        \
+    X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDriverGetVersion)              \
+        X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize)              \
+            X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuGraphCreate) X(cuGraphDestroy)              \
+                X(cuGraphAddKernelNode) X(cuGraphAddEmptyNode) X(cuGraphAddMemsetNode) X(cuGraphAddHostNode)         \
+                    X(cuGraphAddMemcpyNode) X(cuGraphAddEventRecordNode) X(cuGraphAddChildGraphNode)                 \
+                        X(cuGraphAddMemAllocNode) X(cuGraphAddDependencies) X(cuGraphGetNodes) X(cuGraphInstantiate) \
+                            X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuStreamCreate) X(cuStreamSynchronize)          \
+                                X(cuEventCreate) X(cuGraphDebugDotPrint) X(cuGetErrorName)
 #define CUPTI(X)                                                                                                     \
     X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityGetNextRecord) X(cuptiActivityFlushAll)
 
@@ -136,7 +138,8 @@ const char *gpu_open(const char *cupti_path)
     TRY(p_cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
     TRY(p_cuDevicePrimaryCtxRetain(&context, device));
     TRY(p_cuCtxSetCurrent(context));
-    snprintf(code, sizeof code, ".version 8.0\n.target sm_%d\n.address_size 64\n.visible .entry node()\n{\n%sret;\n}\n",
+    snprintf(code, sizeof code,
+             ".version 8.0\n.target sm_%d\n.address_size 64\n.visible .entry node()\n{\n%sret;\n}\n",
              major >= 9 ? 90 : 70, major >= 9 ? "griddepcontrol.wait;\n" : "");
     TRY(p_cuModuleLoadData(&module, code));
     TRY(p_cuModuleGetFunction(&kernel, module, "node"));
@@ -203,8 +206,13 @@ static CUresult add_node(CUgraph graph, CUgraphNode *node, enum stem_lane_kind k
                                              .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
     CUDA_MEMSET_NODE_PARAMS memset_params = {.dst = memory, .value = 0, .elementSize = 1, .width = 16, .height = 1};
     CUDA_HOST_NODE_PARAMS host_params = {.fn = host_function};
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = memory, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = memory + 2048, .WidthInBytes = 16, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = memory,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = memory + 2048,
+                          .WidthInBytes = 16,
+                          .Height = 1,
+                          .Depth = 1};
     CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
         .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}},
@@ -268,6 +276,14 @@ static void renumber(const struct stem_lane_graph *g, uint32_t *lane)
     }
 }
 
+static bool allocates(const struct stem_lane_graph *g)
+{
+    for (uint32_t v = 0; g->kind && v < g->n; v++)
+        if (g->kind[v] == STEM_LANE_MEMORY)
+            return true;
+    return false;
+}
+
 const char *gpu_measure(const struct stem_lane_graph *g, const char *dot, uint32_t *lane)
 {
     const char *why = NULL;
@@ -290,7 +306,7 @@ const char *gpu_measure(const struct stem_lane_graph *g, const char *dot, uint32
     }
     if (dot)
         print_dot(graph, dot);
-    TRY(p_cuGraphInstantiate(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH));
+    TRY(p_cuGraphInstantiate(&exec, graph, allocates(g) ? CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH : 0));
     TRY(p_cuGraphLaunch(exec, stream));
     TRY(p_cuStreamSynchronize(stream));
     if (p_cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS || seen_unknown)

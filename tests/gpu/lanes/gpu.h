@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lanes as they are: builds a graph on the device, instantiates it, replays it once and reads which stream CUPTI shows
- * for each kernel. The driver and CUPTI are loaded when the program runs.
+ * Lanes as they are: builds a graph on the device, instantiates it, replays it once and reads which stream CUPTI
+ * shows for each kernel. The driver and CUPTI are loaded when the program runs.
  */
 #ifndef STEM_TESTS_GPU_LANES_GPU_H
 #define STEM_TESTS_GPU_LANES_GPU_H
