@@ -33,7 +33,8 @@ void stem_check_edges_wait(struct stem_check *c, uint32_t stream, uint32_t event
         m -= !mine || both;
     }
     uint32_t len = s->n_pending + e->n_pending - out;
-    memmove(s->pending, s->pending + out, sizeof(uint32_t) * len);
+    if (out)
+        memmove(s->pending, s->pending + out, sizeof(uint32_t) * len);
     s->n_pending = len;
 }
 
