@@ -72,7 +72,8 @@ static enum stem_status capture_child(struct stem_graph *g, uint32_t op, struct 
     int code = e->rt->d.stream_begin_capture(e->helper, STEM_CUDA_CAPTURE_MODE_THREAD_LOCAL);
     if (code)
         return stem_fail_cuda(err, &e->rt->d, code, "cuStreamBeginCapture");
-    enum stem_status s = stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
+    enum stem_status s =
+        stem_issue_op(e, &variant_of(g)->ops[op], e->variants[g->variant].address, e->helper, true, err);
     s = end_capture(g, e->helper, s, child, err);
     size_t n = 0;
     if (!s && (code = e->rt->d.graph_nodes(*child, NULL, &n)))
@@ -421,16 +422,17 @@ static enum stem_status check_update(struct stem_graph *g, struct stem_rt_error 
     const struct stem_plan_variant *v = variant_of(g);
     for (uint32_t i = 0; i < v->n_ops; i++)
         if (g->parts[v->ops[i].segment].exec && !g->node[i] && moved(g, &v->ops[i])) {
-            enum stem_status s = stem_fail(err, STEM_E_CAPTURE, "an extern op that was captured in line cannot be "
-                                                                "updated: build the graph again, or by nodes");
+            enum stem_status s = stem_fail(err, STEM_E_CAPTURE,
+                                           "an extern op that was captured in line cannot be "
+                                           "updated: build the graph again, or by nodes");
             stem_error_at_op(err, g->e->plan, v, i);
             return s;
         }
     return STEM_OK;
 }
 
-/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives every
- * node whose buffers had moved its addresses again. */
+/* If an op in the middle fails, the graph stays stale: it refuses to launch half updated, and the next update gives
+ * every node whose buffers had moved its addresses again. */
 static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = variant_of(g);

@@ -302,7 +302,7 @@ static CUresult end(struct fc_stream *s, CUgraph *out, CUresult forced)
     }
     CUresult err = forced;
     if (!err)
-        err = c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+        err = c->invalid  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
               : joined(c) ? CUDA_SUCCESS
                           : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     struct fc_graph *g = c->graph;

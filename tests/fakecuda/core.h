@@ -16,15 +16,28 @@
 
 #define FC_API __attribute__((visibility("default")))
 
-#define FC_VEC(type) struct { type *at; size_t len, cap; }
-#define FC_PUSH(v, x) \
+#define FC_VEC(type)                                                                                                 \
+    struct {                                                                                                         \
+        type *at;                                                                                                    \
+        size_t len, cap;                                                                                             \
+    }
+#define FC_PUSH(v, x)                                                                                                \
     ((v)->at = fc_reserve((v)->at, &(v)->cap, (v)->len + 1, sizeof *(v)->at), (v)->at[(v)->len++] = (x))
 #define FC_FREE(v) (free((v)->at), (v)->at = NULL, (v)->len = (v)->cap = 0)
 void *fc_reserve(void *at, size_t *cap, size_t want, size_t size);
 void *fc_alloc(size_t bytes); /* zeroed; never NULL */
 
 enum fc_kind {
-    FC_CONTEXT, FC_STREAM, FC_EVENT, FC_MODULE, FC_FUNCTION, FC_GRAPH, FC_NODE, FC_EXEC, FC_POOL, FC_N_KINDS
+    FC_CONTEXT,
+    FC_STREAM,
+    FC_EVENT,
+    FC_MODULE,
+    FC_FUNCTION,
+    FC_GRAPH,
+    FC_NODE,
+    FC_EXEC,
+    FC_POOL,
+    FC_N_KINDS
 };
 
 /* First member of every object. Destroyed objects stay registered, so that a stale handle is recognised. */
@@ -126,7 +139,8 @@ struct fc_op *fc_ref(struct fc_op *op);
 void fc_unref(struct fc_op *op);
 void fc_ops_clear(struct fc_ops *v);
 void fc_ops_add(struct fc_ops *v, struct fc_op *op); /* takes a reference; each once */
-/* Appends an operation; takes over the work. programmatic[i]: the edge from deps->at[i] is programmatic. NULL: none. */
+/* Appends an operation; takes over the work. programmatic[i]: the edge from deps->at[i] is programmatic. NULL: none.
+ */
 struct fc_op *fc_submit(struct fc_work work, uint32_t stream, const struct fc_ops *deps, const bool *programmatic);
 void fc_sync_ops(const struct fc_ops *targets, uint32_t stream); /* these, and all of a stream (0: none) */
 void fc_sync_all(void);
@@ -151,15 +165,15 @@ struct fc_stream {
     uint32_t flags;
     int priority;
     bool legacy;
-    struct fc_ops tail;                /* what the next operation must wait for */
+    struct fc_ops tail;         /* what the next operation must wait for */
     struct fc_capture *capture; /* or NULL */
-    struct fc_deps pending;            /* capturing: what the next node depends on */
+    struct fc_deps pending;     /* capturing: what the next node depends on */
 };
 
 struct fc_event {
     struct fc_object o;
     uint32_t flags;
-    struct fc_ops ops;       /* last recorded outside of a capture; empty: never, or all done */
+    struct fc_ops ops; /* last recorded outside of a capture; empty: never, or all done */
     bool recorded;
     uint64_t capture; /* last recorded in this capture, 0: outside */
     struct fc_deps pending;
@@ -196,11 +210,11 @@ void fc_capture_invalidate(struct fc_capture *c);
 void fc_capture_end(struct fc_capture *c);
 struct fc_capture *fc_capture_find(uint64_t id);
 /* Gates: 0, or the error after invalidating what the call invalidates. */
-CUresult fc_gate_stream(struct fc_stream *s);  /* work into s */
-CUresult fc_gate_unsafe(void);                 /* a potentially unsafe call on this thread */
-CUresult fc_gate_sync(struct fc_stream *s);    /* wait for s, or query it */
-CUresult fc_gate_context(void);                /* wait for everything */
-CUresult fc_gate_event(struct fc_event *e);    /* query, wait on the host */
+CUresult fc_gate_stream(struct fc_stream *s); /* work into s */
+CUresult fc_gate_unsafe(void);                /* a potentially unsafe call on this thread */
+CUresult fc_gate_sync(struct fc_stream *s);   /* wait for s, or query it */
+CUresult fc_gate_context(void);               /* wait for everything */
+CUresult fc_gate_event(struct fc_event *e);   /* query, wait on the host */
 uint32_t fc_capture_count(void);
 void fc_capture_reset(void);
 
@@ -226,7 +240,7 @@ struct fc_graph {
     struct fc_graph *cloned_from;
 };
 
-struct fc_item { /* a node of an instantiated graph, in topological order */
+struct fc_item {            /* a node of an instantiated graph, in topological order */
     struct fc_node *source; /* for matching only */
     struct fc_work work;
     FC_VEC(uint32_t) preds;
@@ -238,7 +252,7 @@ struct fc_exec {
     struct fc_graph *graph; /* for matching only */
     uint64_t flags;
     FC_VEC(struct fc_item) items;
-    bool memory; /* has memory nodes */
+    bool memory;        /* has memory nodes */
     struct fc_op *last; /* end of its previous launch */
     uint32_t running;   /* operations issued, not executed */
 };
@@ -257,8 +271,8 @@ CUresult fc_params_memset(struct fc_work *w, const CUDA_MEMSET_NODE_PARAMS *p);
 /* ---- memory (memory.c) ---- */
 
 struct fc_block *fc_block_new(size_t bytes, enum fc_block_state state);
-struct fc_block *fc_block_at(const void *p);    /* whose bytes or guard zones contain p; the newest; or NULL */
-struct fc_block *fc_block_base(CUdeviceptr p);  /* that starts exactly there and is not released */
+struct fc_block *fc_block_at(const void *p);   /* whose bytes or guard zones contain p; the newest; or NULL */
+struct fc_block *fc_block_base(CUdeviceptr p); /* that starts exactly there and is not released */
 void fc_block_poison(struct fc_block *b);
 void fc_memory_reset(void);
 void fc_memory_counts(struct fakecuda_counts *c);
@@ -304,30 +318,30 @@ CUresult fc_begin(int need, const char *name, const char *format, ...) __attribu
 CUresult fc_leave(CUresult result);
 bool fc_refused(void); /* not even a release is possible: before cuInit, or inside of a host function */
 /* Every entry point: counts the call, writes the trace, injects failures. */
-#define FC_ENTER_AS(need, ...)                       \
-    fc_lock();                                       \
-    CUresult fc_error = fc_begin(need, __VA_ARGS__); \
-    if (fc_error)                                    \
+#define FC_ENTER_AS(need, ...)                                                                                       \
+    fc_lock();                                                                                                       \
+    CUresult fc_error = fc_begin(need, __VA_ARGS__);                                                                 \
+    if (fc_error)                                                                                                    \
     return fc_leave(fc_error)
 #define FC_ENTER(...) FC_ENTER_AS(FC_NEED_CONTEXT, __VA_ARGS__)
 /* A call that releases something, or waits, does so even when it is made to fail. */
-#define FC_ENTER_RELEASE_AS(need, ...)               \
-    fc_lock();                                       \
-    CUresult fc_error = fc_begin(need, __VA_ARGS__); \
-    if (fc_refused())                                \
+#define FC_ENTER_RELEASE_AS(need, ...)                                                                               \
+    fc_lock();                                                                                                       \
+    CUresult fc_error = fc_begin(need, __VA_ARGS__);                                                                 \
+    if (fc_refused())                                                                                                \
     return fc_leave(fc_error)
 #define FC_ENTER_RELEASE(...) FC_ENTER_RELEASE_AS(FC_NEED_CONTEXT, __VA_ARGS__)
-#define FC_LEAVE_RELEASE(result)        \
-    do {                                \
-        CUresult fc_result = (result);  \
-        return fc_leave(fc_error ? fc_error : fc_result); \
+#define FC_LEAVE_RELEASE(result)                                                                                     \
+    do {                                                                                                             \
+        CUresult fc_result = (result);                                                                               \
+        return fc_leave(fc_error ? fc_error : fc_result);                                                            \
     } while (0)
 
 void *fc_new(enum fc_kind kind, size_t bytes, void (*dispose)(void *));
 void fc_kill(void *object);
-void *fc_get(const void *handle, enum fc_kind kind); /* NULL unless alive; a dead one is a fault */
+void *fc_get(const void *handle, enum fc_kind kind);       /* NULL unless alive; a dead one is a fault */
 const char *fc_str(const void *handle, enum fc_kind kind); /* "stream#3", for the trace */
-const char *fc_ptr(CUdeviceptr p); /* "memory#2+128" */
+const char *fc_ptr(CUdeviceptr p);                         /* "memory#2+128" */
 uint64_t fc_random(void);
 struct fc_kernel *fc_kernel_find(const char *name);
 

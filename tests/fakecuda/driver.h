@@ -75,12 +75,12 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *out);
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out);
 CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *st, uint64_t *id, CUgraph *graph,
-    const CUgraphNode **deps, size_t *n);
+                                   const CUgraphNode **deps, size_t *n);
 CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *st, uint64_t *id, CUgraph *graph,
-    const CUgraphNode **deps, const CUgraphEdgeData **data, size_t *n);
+                                   const CUgraphNode **deps, const CUgraphEdgeData **data, size_t *n);
 CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *deps, size_t n, unsigned flags);
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *data,
-    size_t n, unsigned flags);
+                                              size_t n, unsigned flags);
 
 /* module.c */
 CUresult cuModuleLoadData(CUmodule *out, const void *image);
@@ -91,7 +91,7 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 CUresult cuFuncLoad(CUfunction function);
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function);
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-    unsigned bz, unsigned smem, CUstream stream, void **params, void **extra);
+                        unsigned bz, unsigned smem, CUstream stream, void **params, void **extra);
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes);
@@ -112,46 +112,40 @@ CUresult cuGraphCreate(CUgraph *out, unsigned flags);
 CUresult cuGraphDestroy(CUgraph graph);
 CUresult cuGraphClone(CUgraph *out, CUgraph graph);
 CUresult cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode node, CUgraph clone);
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const
-    CUgraphEdgeData *data, size_t n);
+CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                   const CUgraphEdgeData *data, size_t n);
 CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n);
-CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const
-    CUgraphEdgeData *data, size_t n);
+CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                      const CUgraphEdgeData *data, size_t n);
 CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t n);
 CUresult cuGraphDestroyNode(CUgraphNode node);
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n);
 CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *n);
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t
-    *n);
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *n);
 CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *n);
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *deps, CUgraphEdgeData *data, size_t *n);
 CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode *deps, size_t *n);
 CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type);
 
 /* node.c */
-CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData
-    *data, size_t n, CUgraphNodeParams *p);
-CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraphNodeParams
-    *p);
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, const
-    CUDA_KERNEL_NODE_PARAMS *p);
-CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, const
-    CUDA_MEMSET_NODE_PARAMS *p, CUcontext ctx);
-CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, const
-    CUDA_MEMCPY3D *p, CUcontext ctx);
-CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, const
-    CUDA_HOST_NODE_PARAMS *p);
-CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph
-    child);
+CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *data,
+                           size_t n, CUgraphNodeParams *p);
+CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraphNodeParams *p);
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
+                                 const CUDA_KERNEL_NODE_PARAMS *p);
+CUresult cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
+                              const CUDA_MEMSET_NODE_PARAMS *p, CUcontext ctx);
+CUresult cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
+                              const CUDA_MEMCPY3D *p, CUcontext ctx);
+CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
+                            const CUDA_HOST_NODE_PARAMS *p);
+CUresult cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraph child);
 CUresult cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n);
-CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent
-    event);
-CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent
-    event);
+CUresult cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event);
+CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event);
 CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
-    CUDA_MEM_ALLOC_NODE_PARAMS *p);
-CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUdeviceptr
-    p);
+                                CUDA_MEM_ALLOC_NODE_PARAMS *p);
+CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUdeviceptr p);
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *p);
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p);
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, int id, const CUlaunchAttributeValue *value);
@@ -161,17 +155,15 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *out);
 
 /* exec.c */
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags);
-CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log, size_t
-    size);
+CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log, size_t size);
 CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p);
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags);
 CUresult cuGraphExecDestroy(CUgraphExec exec);
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS
-    *p);
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p);
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p,
-    CUcontext ctx);
+                                        CUcontext ctx);
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p);
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info);
 

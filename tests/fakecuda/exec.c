@@ -129,7 +129,8 @@ FC_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
     return fc_leave(instantiate(out, fc_graph_get(graph), flags));
 }
 
-FC_API CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log, size_t size)
+FC_API CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node, char *log,
+                                      size_t size)
 {
     FC_ENTER("cuGraphInstantiate", "%s", fc_str(graph, FC_GRAPH));
     if (error_node)
@@ -159,7 +160,8 @@ static struct fc_exec *exec_get(CUgraphExec handle)
     return fc_get(handle, FC_EXEC);
 }
 
-/* Memory that an earlier launch allocated and nobody freed since: an error, unless the instance frees it by itself. */
+/* Memory that an earlier launch allocated and nobody freed since: an error, unless the instance frees it by itself.
+ */
 static CUresult memory_ready(struct fc_exec *e)
 {
     for (size_t i = 0; i < e->items.len; i++) {
@@ -388,7 +390,8 @@ static CUresult set_child(struct fc_exec *e, const struct fc_node *n, struct fc_
     return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-FC_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
+FC_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                                  const CUDA_KERNEL_NODE_PARAMS *p)
 {
     FC_ENTER("cuGraphExecKernelNodeSetParams", "%s %s", fc_str(exec, FC_EXEC), fc_str(node, FC_NODE));
     struct fc_work w;

@@ -69,8 +69,8 @@ void fakecuda_seed(uint64_t seed); /* FAKECUDA_RANDOM with this seed */
 void fakecuda_set_order(enum fakecuda_order order);
 /* Device memory, in bytes; default 1 GiB. */
 void fakecuda_set_memory(uint64_t bytes);
-/* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies made
- * at the launch. */
+/* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies
+ * made at the launch. */
 typedef void fakecuda_runner(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
                              uint32_t smem, void *const *params, uint32_t n_params);
 void fakecuda_set_runner(fakecuda_runner *run, void *user);

@@ -358,7 +358,8 @@ static CUresult get_edges(const struct fc_graph *g, CUgraphNode *from, CUgraphNo
     return CUDA_SUCCESS;
 }
 
-FC_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, size_t *n)
+FC_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
+                                   size_t *n)
 {
     FC_ENTER("cuGraphGetEdges", "%s", fc_str(graph, FC_GRAPH));
     return fc_leave(get_edges(fc_graph_get(graph), from, to, data, n));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory of the stand-in: host memory between guard zones. A block is born poisoned and poisoned again when its
- * free executes (bytes 0xff: a NaN in every float type), and its addresses are not handed out again, so that a
+ * Device memory of the stand-in: host memory between guard zones. A block is born poisoned and poisoned again when
+ * its free executes (bytes 0xff: a NaN in every float type), and its addresses are not handed out again, so that a
  * premature free or a stale pointer shows. Synchronous free does not wait for pending work: the driver documents no
  * such wait.
  */
@@ -131,7 +131,8 @@ bool fakecuda_touch(const void *address, size_t bytes, bool foreign, const char 
     else if ((const uint8_t *)address < b->base || (const uint8_t *)address + bytes > b->base + b->bytes)
         wrong = "is out of bounds";
     if (wrong && b)
-        fakecuda_fault("%s: %zu bytes at memory#%u%+td: %s", who, bytes, b->id, (const uint8_t *)address - b->base, wrong);
+        fakecuda_fault("%s: %zu bytes at memory#%u%+td: %s", who, bytes, b->id, (const uint8_t *)address - b->base,
+                       wrong);
     else if (wrong)
         fakecuda_fault("%s: %zu bytes at %p: %s", who, bytes, address, wrong);
     if (wrong)

@@ -13,7 +13,11 @@ static void module_dispose(void *self)
 /* A cubin (ELF) or what the stand-in's own compiler makes; which kernels are in it is not looked at. */
 static bool image_ok(const void *image)
 {
-    return image && (memcmp(image, "\x7f" "ELF", 4) == 0 || memcmp(image, "fakecubin", 9) == 0);
+    return image && (memcmp(image,
+                            "\x7f"
+                            "ELF",
+                            4) == 0 ||
+                     memcmp(image, "fakecubin", 9) == 0);
 }
 
 static CUresult load(CUmodule *out, const void *image)

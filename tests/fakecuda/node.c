@@ -176,7 +176,8 @@ FC_API CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraph
     return fc_leave(add(&(struct where){out, graph, deps, data, n}, p));
 }
 
-FC_API CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n, CUgraphNodeParams *p)
+FC_API CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t n,
+                               CUgraphNodeParams *p)
 {
     return cuGraphAddNode_v2(out, graph, deps, NULL, n, p);
 }

@@ -21,7 +21,9 @@ static bool scalar_is(const struct stem_scalar *s, const void *param)
 {
     int32_t i32 = (int32_t)s->i;
     float f32 = (float)s->f;
-    const void *mine = s->kind == STEM_SCALAR_I64 ? (const void *)&s->i : s->kind == STEM_SCALAR_I32 ? (void *)&i32 : &f32;
+    const void *mine = s->kind == STEM_SCALAR_I64   ? (const void *)&s->i
+                       : s->kind == STEM_SCALAR_I32 ? (void *)&i32
+                                                    : &f32;
     return memcmp(mine, param, scalar_size(s->kind)) == 0;
 }
 

@@ -55,7 +55,8 @@ struct maker maker_new(void)
 uint32_t maker_buffer(struct maker *m, const char *name, enum stem_buffer_kind kind)
 {
     struct stem_plan_buffer *b = &m->buffers[m->n_buffers];
-    *b = (struct stem_plan_buffer){.name = name, .kind = kind, .bytes = BYTES, .align = 256, .dtype = STEM_I32, .rank = 1};
+    *b = (struct stem_plan_buffer){
+        .name = name, .kind = kind, .bytes = BYTES, .align = 256, .dtype = STEM_I32, .rank = 1};
     b->dim[0] = PLAN_INTS;
     if (kind == STEM_BUFFER_TEMP) {
         b->offset = m->plan->slab_bytes;
@@ -91,8 +92,8 @@ static struct stem_plan_op *add_op(struct maker *m, const char *name, uint32_t s
     return op;
 }
 
-static void operands(struct maker *m, struct stem_plan_op *op, const uint32_t *buffers, const enum stem_access *access,
-                     uint32_t n)
+static void operands(struct maker *m, struct stem_plan_op *op, const uint32_t *buffers,
+                     const enum stem_access *access, uint32_t n)
 {
     struct stem_plan_operand *o = take(m->plan, n, sizeof *o);
     for (uint32_t i = 0; i < n; i++) {

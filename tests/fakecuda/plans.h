@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans made by hand for the runtime's tests: arrays of 64 ints, and kernels whose results depend on every operand and
- * on the order of what they do.
+ * Plans made by hand for the runtime's tests: arrays of 64 ints, and kernels whose results depend on every operand
+ * and on the order of what they do.
  */
 #ifndef FAKECUDA_PLANS_H
 #define FAKECUDA_PLANS_H
@@ -13,10 +13,10 @@ enum { PLAN_INTS = 64, PLAN_MAX = 128 };
 /* What is wrong with a plan, to see that it shows. */
 enum plan_damage {
     PLAN_SOUND,
-    PLAN_NO_FORK,     /* the side stream does not wait for the fork event */
-    PLAN_NO_JOIN,     /* main does not wait for the side stream */
-    PLAN_EARLY_FREE,  /* a buffer is freed on main while the side stream reads it */
-    PLAN_NO_PDL_WAIT, /* a kernel behind a programmatic edge does not wait in its code */
+    PLAN_NO_FORK,      /* the side stream does not wait for the fork event */
+    PLAN_NO_JOIN,      /* main does not wait for the side stream */
+    PLAN_EARLY_FREE,   /* a buffer is freed on main while the side stream reads it */
+    PLAN_NO_PDL_WAIT,  /* a kernel behind a programmatic edge does not wait in its code */
     PLAN_SHARED_BYTES, /* two buffers that live at the same time overlap */
     N_PLAN_DAMAGES
 };
@@ -49,8 +49,8 @@ void maker_segment(struct maker *m, bool eager);
 /* Closes the last segment, derives the edges. */
 struct stem_plan *maker_done(struct maker *m);
 
-/* Two layers with fork and join, an op on state, a memset on the side stream, an extern op; `piecewise`: three segments,
- * the one in the middle eager. External buffers: 0 in, 1 w, 2 st, 3 out. */
+/* Two layers with fork and join, an op on state, a memset on the side stream, an extern op; `piecewise`: three
+ * segments, the one in the middle eager. External buffers: 0 in, 1 w, 2 st, 3 out. */
 struct stem_plan *plan_two_layers(bool piecewise, enum plan_damage damage);
 
 /* Kernels and runner of these plans. */

@@ -32,7 +32,10 @@ bool rig_close_caller(struct rig *r)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
     CUcontext ctx = NULL;
     struct fakecuda_counts c = fakecuda_counts();
-    struct fakecuda_counts own = {.contexts = 1, .context_references = 1, .streams = 1, .allocations = EXTERNALS,
+    struct fakecuda_counts own = {.contexts = 1,
+                                  .context_references = 1,
+                                  .streams = 1,
+                                  .allocations = EXTERNALS,
                                   .bytes = EXTERNALS * PLAN_INTS * 4};
     fakecuda_own(true);
     int err = cuStreamIsCapturing(r->stream, &st) | cuThreadExchangeStreamCaptureMode(&mode) | cuCtxGetCurrent(&ctx);
@@ -88,7 +91,8 @@ enum stem_status rig_open_program(struct rig *r, struct stem_rt_error *err)
 {
     static const char image[] = "fakecubin";
     const struct stem_rt_options options = {.libcuda = STAND_IN, .compiler = {.nvrtc = STAND_IN, .cache_dir = ""}};
-    struct stem_exec_options eo = {.cubin = image, .cubin_bytes = sizeof image, .externs = plans_externs, .n_externs = 1};
+    struct stem_exec_options eo = {
+        .cubin = image, .cubin_bytes = sizeof image, .externs = plans_externs, .n_externs = 1};
     if (r->path == EAGER_POOL || r->path == EAGER_CALLBACKS || r->path == RECORD_POOL || r->path == BY_CAPTURE_POOL)
         eo.memory = STEM_MEMORY_POOL;
     if (r->path == EAGER_CALLBACKS) {

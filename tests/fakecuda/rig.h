@@ -13,21 +13,21 @@
 enum { EXTERNALS = 4 };
 
 /* X(enumerator, name) */
-#define PATHS(X)                                       \
-    X(EAGER, "eager, slab")                            \
-    X(EAGER_POOL, "eager, the driver's pool")          \
-    X(EAGER_CALLBACKS, "eager, callbacks")             \
-    X(RECORD, "recorded in the caller's capture")      \
-    X(RECORD_POOL, "recorded, pool mode")              \
-    X(BY_CAPTURE, "own graph by capture")              \
-    X(BY_NODES, "own graph node by node")              \
+#define PATHS(X)                                                                                                     \
+    X(EAGER, "eager, slab")                                                                                          \
+    X(EAGER_POOL, "eager, the driver's pool")                                                                        \
+    X(EAGER_CALLBACKS, "eager, callbacks")                                                                           \
+    X(RECORD, "recorded in the caller's capture")                                                                    \
+    X(RECORD_POOL, "recorded, pool mode")                                                                            \
+    X(BY_CAPTURE, "own graph by capture")                                                                            \
+    X(BY_NODES, "own graph node by node")                                                                            \
     X(BY_CAPTURE_POOL, "own graph by capture, pool mode")
 
 enum path {
 #define X(name, text) name,
     PATHS(X)
 #undef X
-    N_PATHS
+        N_PATHS
 };
 
 struct rig {
@@ -43,14 +43,13 @@ struct rig {
 };
 
 /* The test's own calls are not made to fail. */
-#define OWN(statement)       \
-    do {                     \
-        fakecuda_own(true);  \
-        statement;           \
-        fakecuda_own(false); \
+#define OWN(statement)                                                                                               \
+    do {                                                                                                             \
+        fakecuda_own(true);                                                                                          \
+        statement;                                                                                                   \
+        fakecuda_own(false);                                                                                         \
     } while (0)
 #define OK(call) CU_ASSERT_EQUAL((call), CUDA_SUCCESS)
-
 
 extern const char *const rig_paths[];
 

@@ -454,10 +454,8 @@ void fakecuda_reset(void)
     text_clear(&trace);
     text_clear(&faults);
     text_clear(&live);
-    fc = (struct fc_state){.generation = fc.generation + 1,
-                           .order = FAKECUDA_RANDOM,
-                           .rng = 1,
-                           .memory_limit = (uint64_t)1 << 30};
+    fc = (struct fc_state){
+        .generation = fc.generation + 1, .order = FAKECUDA_RANDOM, .rng = 1, .memory_limit = (uint64_t)1 << 30};
     fc_stream_reset();
     fc_unlock();
 }

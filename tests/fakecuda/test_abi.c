@@ -17,9 +17,9 @@ static void entry_points(void)
 #define X(member, symbol, params) #symbol,
 #include "runtime/driver.def"
 #undef X
-        "nvrtcGetErrorString", "nvrtcVersion", "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs",
-        "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcCompileProgram", "nvrtcGetCUBINSize", "nvrtcGetCUBIN",
-        "nvrtcGetProgramLogSize", "nvrtcGetProgramLog",
+        "nvrtcGetErrorString", "nvrtcVersion",           "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs",
+        "nvrtcCreateProgram",  "nvrtcDestroyProgram",    "nvrtcCompileProgram",       "nvrtcGetCUBINSize",
+        "nvrtcGetCUBIN",       "nvrtcGetProgramLogSize", "nvrtcGetProgramLog",
     };
     void *lib = dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(lib);
@@ -43,7 +43,8 @@ static void layouts(void)
         bool same = abi_ours[i].value == abi_cuda[i].value;
         CU_ASSERT(same);
         if (!same)
-            fprintf(stderr, "\n%s: %lld, but %lld in cuda.h\n", abi_ours[i].what, abi_ours[i].value, abi_cuda[i].value);
+            fprintf(stderr, "\n%s: %lld, but %lld in cuda.h\n", abi_ours[i].what, abi_ours[i].value,
+                    abi_cuda[i].value);
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The runtime as callers meet it: captures in every mode and state, bindings that change, errors of the device, extern
- * functions that fail, the stand-in's compiler, and programs in several threads.
+ * The runtime as callers meet it: captures in every mode and state, bindings that change, errors of the device,
+ * extern functions that fail, the stand-in's compiler, and programs in several threads.
  */
 #include <pthread.h>
 
@@ -59,7 +59,8 @@ static void in_the_midst_of_a_capture(void)
             OK(cuMemsetD32Async(f.r.ext[2], 5, PLAN_INTS, f.r.stream)); /* the state */
             OK(cuEventRecord(fork, f.r.stream));
             OK(cuStreamWaitEvent(joined, fork, 0));
-            CU_ASSERT_EQUAL(stem_exec_launch(f.r.exec, 0, joined, &f.err), STEM_OK); /* records, as the stream captures */
+            CU_ASSERT_EQUAL(stem_exec_launch(f.r.exec, 0, joined, &f.err),
+                            STEM_OK); /* records, as the stream captures */
             CU_ASSERT_EQUAL(stem_exec_record(f.r.exec, 0, joined, &f.err), STEM_OK); /* once more, after it */
             OK(cuMemcpyDtoDAsync_v2(f.r.ext[0], f.r.ext[3], PLAN_INTS * 4, joined));
             OK(cuEventRecord(join, joined));
@@ -254,7 +255,8 @@ static void extern_functions(void)
             setup(&f, paths[p], false);
             stem_exec_free(f.r.exec);
             const struct stem_extern x = {"copy", fns[i]};
-            const struct stem_exec_options eo = {.cubin = "fakecubin", .cubin_bytes = 10, .externs = &x, .n_externs = 1};
+            const struct stem_exec_options eo = {
+                .cubin = "fakecubin", .cubin_bytes = 10, .externs = &x, .n_externs = 1};
             CU_ASSERT_EQUAL(stem_exec_new(f.r.rt, f.r.plan, &eo, &f.r.exec, &f.err), STEM_OK);
             for (uint32_t b = 0; b < EXTERNALS; b++)
                 CU_ASSERT_EQUAL(stem_exec_bind(f.r.exec, b, f.r.ext[b], PLAN_INTS * 4, &f.err), STEM_OK);
@@ -327,12 +329,12 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Programs in several threads do not disturb each other. (One captures at a time at most: captures in global mode forbid
- * others to allocate, which is the driver's rule.) */
+/* Programs in several threads do not disturb each other. (One captures at a time at most: captures in global mode
+ * forbid others to allocate, which is the driver's rule.) */
 static void several_threads(void)
 {
-    static const enum path paths[][2] = {{EAGER, EAGER}, {EAGER, EAGER_POOL}, {EAGER_POOL, BY_NODES}, {BY_NODES, BY_NODES},
-                                         {BY_CAPTURE, EAGER}, {BY_CAPTURE, BY_CAPTURE}};
+    static const enum path paths[][2] = {{EAGER, EAGER},       {EAGER, EAGER_POOL}, {EAGER_POOL, BY_NODES},
+                                         {BY_NODES, BY_NODES}, {BY_CAPTURE, EAGER}, {BY_CAPTURE, BY_CAPTURE}};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         struct rig caller;
         struct stem_plan *plan = plan_two_layers(false, PLAN_SOUND);
@@ -351,6 +353,6 @@ static void several_threads(void)
 }
 
 UNIT_MAIN("runtime: callers", {"in the midst of a capture", in_the_midst_of_a_capture}, {"refusals", refusals},
-          {"bindings change", bindings_change}, {"updates fail", updates_fail}, {"the device fails", the_device_fails},
-          {"extern functions", extern_functions}, {"compiled and filled", compiled_and_filled},
-          {"several threads", several_threads})
+          {"bindings change", bindings_change}, {"updates fail", updates_fail},
+          {"the device fails", the_device_fails}, {"extern functions", extern_functions},
+          {"compiled and filled", compiled_and_filled}, {"several threads", several_threads})

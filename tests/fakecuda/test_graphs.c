@@ -88,17 +88,15 @@ static void edges_are_checked(void)
         const CUgraphEdgeData *data;
         CUresult expected;
     } rows[] = {
-        {n[0], n[0], NULL, 1},           /* itself */
-        {n[0], stranger, NULL, 1},       /* of another graph */
-        {n[1], n[2], NULL, 1},           /* there already */
-        {NULL, n[2], NULL, 1},           /* no node */
-        {n[0], n[1], &no_port, 1},       /* programmatic from the whole of a kernel */
-        {n[0], n[2], &programmatic, 1},  /* programmatic into a node that is not a kernel */
-        {n[2], n[0], &programmatic, 1},  /* or out of one */
-        {n[0], n[1], &to, 1},            /* no node has input ports */
-        {n[0], n[1], &reserved, 1},
-        {n[0], n[1], &programmatic, 0},
-        {n[0], n[2], &order, 0},
+        {n[0], n[0], NULL, 1},          /* itself */
+        {n[0], stranger, NULL, 1},      /* of another graph */
+        {n[1], n[2], NULL, 1},          /* there already */
+        {NULL, n[2], NULL, 1},          /* no node */
+        {n[0], n[1], &no_port, 1},      /* programmatic from the whole of a kernel */
+        {n[0], n[2], &programmatic, 1}, /* programmatic into a node that is not a kernel */
+        {n[2], n[0], &programmatic, 1}, /* or out of one */
+        {n[0], n[1], &to, 1},           /* no node has input ports */
+        {n[0], n[1], &reserved, 1},     {n[0], n[1], &programmatic, 0}, {n[0], n[2], &order, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         CU_ASSERT_EQUAL(cuGraphAddDependencies_v2(g, &rows[i].from, &rows[i].to, rows[i].data, 1), rows[i].expected);
@@ -147,8 +145,13 @@ static void node_kinds(void)
     set_node(&l, child, p + 4, 7, NULL, 0);
     OK(cuGraphCreate(&g, 0));
     CUDA_MEMSET_NODE_PARAMS set = {.dst = p, .elementSize = 4, .value = 6, .width = 1, .height = 1};
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p + 4, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = p, .WidthInBytes = 4, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = p + 4,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = p,
+                          .WidthInBytes = 4,
+                          .Height = 1,
+                          .Depth = 1};
     OK(cuGraphAddMemsetNode(&n[0], g, NULL, 0, &set, l.ctx));
     OK(cuGraphAddChildGraphNode(&n[1], g, &n[0], 1, child));
     OK(cuGraphDestroy(child)); /* the node has a copy */
@@ -156,9 +159,9 @@ static void node_kinds(void)
     OK(cuGraphAddHostNode(&n[3], g, &n[2], 1, &(CUDA_HOST_NODE_PARAMS){count_up, &called}));
     OK(cuGraphAddEmptyNode(&n[4], g, &n[3], 1));
     OK(cuGraphAddEventRecordNode(&n[5], g, &n[4], 1, ev));
-    static const CUgraphNodeType types[] = {CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_GRAPH, CU_GRAPH_NODE_TYPE_MEMCPY,
-                                            CU_GRAPH_NODE_TYPE_HOST, CU_GRAPH_NODE_TYPE_EMPTY,
-                                            CU_GRAPH_NODE_TYPE_EVENT_RECORD};
+    static const CUgraphNodeType types[] = {CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_GRAPH,
+                                            CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_HOST,
+                                            CU_GRAPH_NODE_TYPE_EMPTY,  CU_GRAPH_NODE_TYPE_EVENT_RECORD};
     for (int i = 0; i < 6; i++) {
         CUgraphNodeType type;
         OK(cuGraphNodeGetType(n[i], &type));
@@ -199,7 +202,8 @@ static unsigned two_launches(bool one_instance)
         add_node(&l, g, p + 4, p, &n, 1);
         CUgraphNode last;
         OK(cuGraphAddMemsetNode(&last, g, NULL, 0,
-                                &(CUDA_MEMSET_NODE_PARAMS){.dst = p, .elementSize = 4, .width = 1, .height = 1}, l.ctx));
+                                &(CUDA_MEMSET_NODE_PARAMS){.dst = p, .elementSize = 4, .width = 1, .height = 1},
+                                l.ctx));
         CUgraphNode nodes[3];
         size_t count = 3;
         OK(cuGraphGetNodes(g, nodes, &count));
@@ -240,7 +244,8 @@ static void instances_are_updated(void)
     OK(cuGraphInstantiateWithFlags(&e, g, 0));
 
     int five = 5;
-    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .u.kernel = kernel_params(l.set, (void *[]){&p, &five})};
+    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
+                           .u.kernel = kernel_params(l.set, (void *[]){&p, &five})};
     OK(cuGraphExecNodeSetParams(e, a, &k));
     OK(cuGraphLaunch(e, s));
     OK(cuStreamSynchronize(s));

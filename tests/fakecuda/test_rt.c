@@ -17,8 +17,7 @@ static void run(void *user, const char *kernel, const uint32_t grid[3], const ui
     plan_runner_builtin(kernel, params);
 }
 
-static const struct stem_rt_options options = {.libcuda = STAND_IN,
-                                               .compiler = {.nvrtc = STAND_IN, .cache_dir = ""}};
+static const struct stem_rt_options options = {.libcuda = STAND_IN, .compiler = {.nvrtc = STAND_IN, .cache_dir = ""}};
 
 static void fresh(void)
 {
@@ -111,7 +110,8 @@ static void every_call_fails_once(void)
         CU_ASSERT(clean(call));
         if (st) {
             CU_ASSERT_EQUAL(err.status, st);
-            bool named = err.cuda == CUDA_ERROR_OUT_OF_MEMORY ? strstr(err.message, "OUT_OF_MEMORY") != NULL : err.message[0] != 0;
+            bool named = err.cuda == CUDA_ERROR_OUT_OF_MEMORY ? strstr(err.message, "OUT_OF_MEMORY") != NULL
+                                                              : err.message[0] != 0;
             CU_ASSERT(named);
             if (!named)
                 fprintf(stderr, "\n%s: \"%s\"\n", call, err.message);

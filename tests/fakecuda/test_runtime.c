@@ -50,8 +50,8 @@ static void every_path_every_order(void)
 }
 
 /* A wrong plan is found out: it is refused, or some order gives a wrong result. Static offsets show when the slab is
- * used, frees when there is none. In the driver's pool an allocation comes between the two kernels of the programmatic
- * edge, which makes it a full one. */
+ * used, frees when there is none. In the driver's pool an allocation comes between the two kernels of the
+ * programmatic edge, which makes it a full one. */
 static void wrong_plans_show(void)
 {
     for (int damage = 1; damage < N_PLAN_DAMAGES; damage++) {
@@ -89,8 +89,10 @@ static void launches_follow_each_other(void)
             for (int i = 0; i < 2; i++) {
                 CUstream s = i ? other : r.stream;
                 if (p >= BY_CAPTURE && !r.graph)
-                    CU_ASSERT_EQUAL(stem_graph_new(r.exec, 0, p == BY_NODES ? STEM_GRAPH_BY_NODES : STEM_GRAPH_BY_CAPTURE,
-                                                   &r.graph, &err), STEM_OK);
+                    CU_ASSERT_EQUAL(stem_graph_new(r.exec, 0,
+                                                   p == BY_NODES ? STEM_GRAPH_BY_NODES : STEM_GRAPH_BY_CAPTURE,
+                                                   &r.graph, &err),
+                                    STEM_OK);
                 CU_ASSERT_EQUAL(r.graph ? stem_graph_launch(r.graph, s, &err) : stem_exec_launch(r.exec, 0, s, &err),
                                 STEM_OK);
             }

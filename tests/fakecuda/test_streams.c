@@ -225,7 +225,8 @@ static void launches_are_checked(void)
     FAILS(cuLaunchKernel(l.set, 1, 1, 1, 32, 1, 1, 49153, s, params, NULL), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuLaunchKernel(l.set, 1, 1, 1, 32, 1, 1, 0, s, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
     FAILS(cuLaunchKernel(NULL, 1, 1, 1, 32, 1, 1, 0, s, params, NULL), CUDA_ERROR_INVALID_HANDLE);
-    FAILS(cuFuncSetAttribute(l.set, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20), CUDA_ERROR_INVALID_VALUE);
+    FAILS(cuFuncSetAttribute(l.set, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20),
+          CUDA_ERROR_INVALID_VALUE);
     OK(cuFuncSetAttribute(l.set, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536));
     OK(cuLaunchKernel(l.set, 1, 1, 1, 32, 1, 1, 65536, s, params, NULL));
     v = 9; /* the value was taken at the launch */

@@ -119,10 +119,10 @@ static void run_copy(const CUDA_MEMCPY3D *p)
     uint8_t *dst = p->dstMemoryType == CU_MEMORYTYPE_HOST ? p->dstHost : (void *)(uintptr_t)p->dstDevice;
     for (size_t z = 0; z < p->Depth; z++)
         for (size_t y = 0; y < p->Height; y++) {
-            const uint8_t *s = src + p->srcXInBytes + (p->srcY + y) * p->srcPitch +
-                               (p->srcZ + z) * p->srcPitch * p->srcHeight;
-            uint8_t *d = dst + p->dstXInBytes + (p->dstY + y) * p->dstPitch +
-                         (p->dstZ + z) * p->dstPitch * p->dstHeight;
+            const uint8_t *s =
+                src + p->srcXInBytes + (p->srcY + y) * p->srcPitch + (p->srcZ + z) * p->srcPitch * p->srcHeight;
+            uint8_t *d =
+                dst + p->dstXInBytes + (p->dstY + y) * p->dstPitch + (p->dstZ + z) * p->dstPitch * p->dstHeight;
             if (!side_ok(s, p->WidthInBytes, p->srcMemoryType, "copy, source") ||
                 !side_ok(d, p->WidthInBytes, p->dstMemoryType, "copy, destination"))
                 return;
