@@ -53,6 +53,10 @@ FAKECUDA_TESTS += %D%/test_caller
 %C%_test_caller_SOURCES = %D%/test_caller.c $(FAKECUDA_RIG)
 %C%_test_caller_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS)
 %C%_test_caller_LDADD = $(FAKECUDA_RT_LDADD)
+FAKECUDA_TESTS += %D%/test_compiled
+%C%_test_compiled_SOURCES = %D%/test_compiled.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h
+%C%_test_compiled_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -DTOP='"$(abs_top_srcdir)"'
+%C%_test_compiled_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
 
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)
