@@ -92,10 +92,29 @@ static json_t *any_string(const char *s)
     return j;
 }
 
+/* Most strings need no escape: jansson is asked for the others only. */
+static bool plain(const char *s)
+{
+    while (s && *s >= 0x20 && *s < 0x7f && *s != '"' && *s != '\\')
+        s++;
+    return s && !*s;
+}
+
+static void put_string(struct text *t, const char *s)
+{
+    if (!plain(s)) {
+        put_json(t, any_string(s));
+        return;
+    }
+    put(t, "\"");
+    put(t, s);
+    put(t, "\"");
+}
+
 static void put_text(struct text *t, const char *name, const char *value)
 {
     key(t, name);
-    put_json(t, any_string(value));
+    put_string(t, value);
 }
 
 static void put_int(struct text *t, const char *name, int64_t value)
@@ -159,7 +178,7 @@ static void put_names(struct text *t, const char *name, const char *const *at, u
     put(t, "[");
     for (uint32_t i = 0; i < n; i++) {
         comma(t);
-        put_json(t, any_string(at[i]));
+        put_string(t, at[i]);
     }
     put(t, "]");
 }
