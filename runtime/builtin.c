@@ -128,7 +128,7 @@ enum stem_status stem_fill_device(struct stem_rt *rt, const struct stem_plan_buf
     struct stem_fill_rule rule = stem_fill_rule(b, seed);
     unsigned long long n = rule.mode ? stem_fill_elements(b) : 0;
     uint64_t filled = (n * (uint64_t)rule.bits + 7) / 8;
-    if (n && stem_builtin_load(rt, NULL) != STEM_OK)
+    if (stem_fill_counts(b) || (n && stem_builtin_load(rt, NULL) != STEM_OK))
         return fill_from_host(rt, b, seed, at, err);
     enum stem_status s = stem_zero(rt, at + filled, b->bytes - filled, err);
     if (s || n == 0)

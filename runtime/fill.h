@@ -6,7 +6,8 @@
  *   weights of rank 0, 1: uniform in [0.5, 1.5)
  *   inputs:               uniform in [-1, 1)
  *   nvfp4 of any kind:    uniform in [-6, 6), the range of its codes; element 2j is the low half of byte j
- *   state, temporaries, outputs, integers: zero
+ *   integer inputs:       element i is i, so that slots and token ids are distinct; u8 wraps
+ *   state, temporaries, outputs, other integers: zero
  * rounded to the type. Bytes beyond the elements are zero. C11, no dependence but libm's sqrt.
  */
 #ifndef STEM_RUNTIME_FILL_H
@@ -69,11 +70,34 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
     return r;
 }
 
+/* Integer inputs are counted, on the host: they are small. */
+static inline bool stem_fill_counts(const struct stem_plan_buffer *b)
+{
+    return b->kind == STEM_BUFFER_INPUT &&
+           (b->dtype == STEM_I32 || b->dtype == STEM_I64 || b->dtype == STEM_U8);
+}
+
+static inline void stem_fill_count(const struct stem_plan_buffer *b, void *data)
+{
+    uint64_t n = stem_fill_elements(b);
+    for (uint64_t i = 0; i < n; i++)
+        if (b->dtype == STEM_I64)
+            ((int64_t *)data)[i] = (int64_t)i;
+        else if (b->dtype == STEM_I32)
+            ((int32_t *)data)[i] = (int32_t)i;
+        else
+            ((uint8_t *)data)[i] = (uint8_t)i;
+}
+
 /* Fills b->bytes bytes of host memory. */
 static inline void stem_fill_host(const struct stem_plan_buffer *b, uint64_t seed, void *data)
 {
     struct stem_fill_rule r = stem_fill_rule(b, seed);
     memset(data, 0, b->bytes);
+    if (stem_fill_counts(b)) {
+        stem_fill_count(b, data);
+        return;
+    }
     uint64_t n = r.mode ? stem_fill_elements(b) : 0;
     for (uint64_t i = 0; i < n; i++) {
         unsigned code = stem_fill_element(&r, i);

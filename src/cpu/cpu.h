@@ -50,8 +50,8 @@ bool stem_cpu_run(struct stem_cpu *c, uint32_t variant, const struct stem_cpu_op
  * in its library only. */
 bool stem_cpu_op(const struct stem_plan *plan, const struct stem_plan_op *op, void *const *data, char **error);
 
-/* Deterministic contents of an external buffer: element i is a function of (seed, name, i) only, the same bits as on
- * a GPU; the rule is in runtime/fill.h. */
+/* Deterministic contents of an external buffer by the rule of runtime/fill.h: element i is a function of (seed, name, i)
+ * only, the same bits as the device's fill kernel. */
 void stem_fill(const struct stem_plan_buffer *b, uint64_t seed, void *data);
 
 #endif

@@ -290,6 +290,13 @@ static void filling(void)
     stem_fill_host(&b, 2, f);
     CU_ASSERT(f[0] != first);
 
+    int32_t slot[8];
+    b = (struct stem_plan_buffer){
+        .name = "slot", .kind = STEM_BUFFER_INPUT, .dtype = STEM_I32, .rank = 1, .dim = {8}, .bytes = sizeof slot};
+    stem_fill_host(&b, 1, slot);
+    for (int i = 0; i < 8; i++)
+        CU_ASSERT_EQUAL(slot[i], i); /* distinct, whatever the seed */
+
     b = (struct stem_plan_buffer){
         .name = "w", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F16, .rank = 2, .dim = {1, 4096}, .bytes = sizeof h};
     stem_fill_host(&b, 1, h);
