@@ -179,9 +179,10 @@ static void claim_results(struct stem_ir_reader *r, const struct stem_op *op, co
     struct stem_op_id id = {r->p->ops.len};
     for (uint32_t i = 0; i < op->n_out; i++) {
         struct stem_value *v = stem_value_at(r->p, results[i].value);
-        if (v->def.n == STEM_NONE || stem_op_at(r->p, v->def)->dead)
+        bool twice = v->def.n == id.n;
+        if (v->def.n == STEM_NONE || (!twice && stem_op_at(r->p, v->def)->dead))
             v->def = id;
-        else if (!op->dead)
+        else if (twice || !op->dead)
             stem_ir_fail_at(&r->l, STEM_E_IR_NUMBERING, results[i].span, "v%u is the result of two ops",
                             results[i].value.n);
     }

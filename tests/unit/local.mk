@@ -45,6 +45,18 @@ UNIT_TESTS += %D%/test_front
 %C%_test_front_SOURCES = %D%/test_front.c %D%/front.h %D%/unit.h
 %C%_test_front_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_dim
+%C%_test_dim_SOURCES = %D%/test_dim.c %D%/unit.h
+%C%_test_dim_LDADD = $(UNIT_LDADD)
+
+UNIT_TESTS += %D%/test_ir
+%C%_test_ir_SOURCES = %D%/test_ir.c %D%/unit.h
+%C%_test_ir_LDADD = $(UNIT_LDADD)
+
+UNIT_TESTS += %D%/test_read
+%C%_test_read_SOURCES = %D%/test_read.c %D%/unit.h
+%C%_test_read_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
