@@ -41,7 +41,20 @@ static const struct call calls[] = {
     {"route", "f16[4,60]", "k=4 score=softmax groups=4 top_groups=2 group_score=max renormalize=0"},
     {"route", "f32[1,1024] -", "k=32 score=none"},
     {"route", "bf16[1,8]", "k=1"},
+    /* the others, by type and by path */
     {"zero", "", "dtype=f32 d0=3 d1=5"},
+    {"rmsnorm", "bf16[4,7168] bf16[7168]", ""},
+    {"rmsnorm", "f16[2,3,100] f16[100]", "eps=1e-5"},
+    {"rmsnorm", "f32[4,33] f32[33]", ""},
+    {"silu_mul", "bf16[4,512]", ""},
+    {"silu_mul", "f32[4,30]", ""},
+    {"copy", "bf16[4,512]", ""},
+    {"copy", "i64[3,5]", ""},
+    {"embed", "i32[4] bf16[100,256]", ""},
+    {"argmax", "bf16[4,1000]", ""},
+    {"argmax", "f32[4,37]", ""},
+    {"pointwise", "bf16[4,512] bf16[4,512] bf16[4,512]", "expr=i0_i1_add_i2_add dtype=bf16"},
+    {"pointwise", "f32[4,33] f16[4,33]", "expr=i0_i1_silu_mul dtype=f16"},
 };
 
 /* ---- reading the table ---- */
@@ -65,15 +78,17 @@ static struct stem_input read_operand(struct stem_builder *b, const char *text, 
     return (struct stem_input){v, STEM_MODE_IN, STEM_NOWHERE};
 }
 
-static void read_attr(const struct stem_op_def *def, struct stem_attr *attrs, const char *text)
+static void read_attr(const struct stem_op_def *def, struct stem_attr *attrs, char *text)
 {
     char name[32];
-    const char *value = strchr(text, '=') + 1;
+    char *value = strchr(text, '=') + 1;
     snprintf(name, sizeof name, "%.*s", (int)(value - text - 1), text);
     struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, name);
-    if (a->kind == STEM_ATTR_TEXT)
+    if (a->kind == STEM_ATTR_TEXT) { /* blanks, which part the attributes, are written _ */
+        for (char *c = strchr(text, '='); (c = strchr(c, '_'));)
+            *c = ' ';
         a->text = value;
-    else if (a->kind == STEM_ATTR_FLOAT)
+    } else if (a->kind == STEM_ATTR_FLOAT)
         a->f = strtod(value, NULL);
     else
         a->i = strtoll(value, NULL, 10);

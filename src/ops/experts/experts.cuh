@@ -75,7 +75,7 @@ template <class E, int NT, int STAGES, int WARPS, stem_act ACT>
 __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, const E *w13, E *h, int tokens, int k,
                                                 int experts, int hidden, int inter, int tile_tokens)
 {
-    extern __shared__ __align__(128) char stem_smem[];
+    STEM_DYNAMIC_SHARED(stem_smem);
     __shared__ stem_groups groups;
     constexpr int ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, t0 = blockIdx.y * tile_tokens, row_tiles = (inter + 7) / 8;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
                                                   int tokens, int k, int experts, int hidden, int inter,
                                                   int tile_tokens)
 {
-    extern __shared__ __align__(128) char stem_smem[];
+    STEM_DYNAMIC_SHARED(stem_smem);
     __shared__ stem_groups groups;
     constexpr int ring = STAGES * stem_stage_bytes<MT, NT>, LD = stem_down_sink<MT, NT>::LD;
     int tid = threadIdx.x, warp = tid >> 5, t0 = blockIdx.y * tile_tokens, n = min(tile_tokens, tokens - t0);

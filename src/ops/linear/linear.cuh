@@ -95,7 +95,7 @@ template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_line
 template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER>
 __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
 {
-    extern __shared__ __align__(128) char stem_smem[];
+    STEM_DYNAMIC_SHARED(stem_smem);
     constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
     int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT);

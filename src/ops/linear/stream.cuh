@@ -18,7 +18,10 @@
 #define STEM_CHUNK 64    /* values of k in one stage */
 #define STEM_TILE_LD 20  /* stride of a token in a tile of 16 rows of f32 in shared memory: no bank conflicts */
 
-#ifndef STEM_EMULATED /* the instructions; tests/emulate has them in C++ */
+#ifndef STEM_EMULATED /* the instructions; tests/unit/emulate.h has them in C++ */
+
+/* The launch's dynamic shared memory. */
+#define STEM_DYNAMIC_SHARED(name) extern __shared__ __align__(128) char name[]
 
 __device__ __forceinline__ unsigned stem_shared_address(const void *p)
 {

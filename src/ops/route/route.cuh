@@ -121,7 +121,7 @@ __device__ __forceinline__ void stem_route_pick(unsigned (&key)[SLOTS], const fl
         }
 #pragma unroll
         for (int i = 0; i < SLOTS; i++)
-            if ((i * WARPS + warp) * 32 + lane == winner)
+            if ((unsigned)((i * WARPS + warp) * 32 + lane) == winner)
                 key[i] = 0;
     }
 }

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device code of linear, experts and route, run by the emulator, against the ops' C references; twice with another
+ * order of threads, for equal bits.
+ */
+#include "emulate/emulate.h"
+
+#include "common/common.cuh"
+#include "linear/stream.cuh"
+#include "linear/linear.cuh"
+#include "experts/groups.cuh"
+#include "experts/experts.cuh"
+#include "route/route.cuh"
+
+extern "C" {
+#include "ops/op.h"
+}
+
+typedef __nv_bfloat16 bf16;
+
+static int failures, checks;
+
+/* ---- arrays, and calling references ---- */
+
+static uint64_t seed = 7;
+static float uniform()
+{
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (float)(int32_t)(seed >> 32) / 2147483648.0f;
+}
+static void put(float &p, float v)
+{
+    p = v;
+}
+static void put(int &p, float v)
+{
+    p = (int)v;
+}
+static void put(bf16 &p, float v)
+{
+    p = __float2bfloat16_rn(v);
+}
+static void put(__half &p, float v)
+{
+    p = __float2half_rn(v);
+}
+template <class E> struct alignas(16) piece {
+    E at[16 / sizeof(E)];
+};
+/* 16-byte aligned, as buffers are. */
+template <class E> struct array {
+    std::vector<piece<E>> pieces;
+    size_t n;
+    explicit array(size_t count, float amplitude = 0) : pieces(count * sizeof(E) / 16 + 1), n(count)
+    {
+        memset((void *)data(), 0xff, count * sizeof(E));
+        for (size_t i = 0; amplitude != 0 && i < count; i++)
+            put(data()[i], uniform() * amplitude);
+    }
+    E *data() { return (E *)pieces.data(); }
+};
+static enum stem_dtype type_of(const float *)
+{
+    return STEM_F32;
+}
+static enum stem_dtype type_of(const bf16 *)
+{
+    return STEM_BF16;
+}
+static enum stem_dtype type_of(const __half *)
+{
+    return STEM_F16;
+}
+static enum stem_dtype type_of(const int *)
+{
+    return STEM_I32;
+}
+
+struct reference {
+    const struct stem_op_def *def;
+    struct stem_tensor tensor[8] = {};
+    void *data[8] = {};
+    struct stem_attr attrs[STEM_MAX_ATTRS];
+    uint32_t n = 0;
+    explicit reference(const char *op) : def(stem_op_find(op)) { stem_op_attr_defaults(def, attrs); }
+    template <class E> reference &operand(E *p, std::vector<int64_t> dim)
+    {
+        struct stem_tensor &t = tensor[n];
+        t.dtype = type_of(p);
+        t.rank = (uint32_t)dim.size();
+        int64_t stride = 1;
+        for (size_t i = dim.size(); i-- > 0; stride *= dim[i]) {
+            t.dim[i] = dim[i];
+            t.stride[i] = stride;
+        }
+        data[n++] = (void *)p;
+        return *this;
+    }
+    reference &set(const char *name, double v)
+    {
+        struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, name);
+        a->f = v;
+        a->i = (int64_t)v;
+        return *this;
+    }
+    reference &set(const char *name, const char *v)
+    {
+        ((struct stem_attr *)stem_op_attr(def, attrs, name))->text = v;
+        return *this;
+    }
+    void run(uint32_t n_out)
+    {
+        struct stem_concrete c = {def, tensor, n - n_out, n_out, attrs, def->n_attrs};
+        def->reference(&c, data);
+    }
+};
+
+template <class E> static void compare(const char *what, array<E> &got, array<E> &want, array<E> &again, double bound)
+{
+    double d = 0, s = 0;
+    for (size_t i = 0; i < got.n; i++) {
+        double a = stem_float(got.data()[i]), b = stem_float(want.data()[i]);
+        d += (a - b) * (a - b);
+        s += b * b;
+    }
+    double error = sqrt(d / (s + 1e-30));
+    bool same = memcmp(got.data(), again.data(), got.n * sizeof(E)) == 0, good = same && error < bound;
+    checks++;
+    failures += !good;
+    if (!good)
+        printf("FAIL %s: error %.3g%s\n", what, error, same ? "" : ", bits differ");
+}
+template <class E> static double bound_of(const E *)
+{
+    return type_of((const E *)0) == STEM_F32 ? 1e-5 : 4e-3;
+}
+
+/* ---- linear ---- */
+
+template <class E, class O, int NT, int STAGES, int KP, int G, int CL> static void linear(int m, int n, int k)
+{
+    array<E> x(m * k, 1), w(n * k, 1);
+    array<O> want(m * n);
+    reference("linear").operand(x.data(), {m, k}).operand(w.data(), {n, k}).operand(want.data(), {m, n}).run(1);
+    unsigned warps = KP * G, items = (n + 16 * G - 1) / (16 * G), blocks = items > 3 ? 3 : items;
+    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);
+    array<O> y[2] = {array<O>(m * n), array<O>(m * n)};
+    for (array<O> &out : y)
+        emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
+            stem_linear<E, O, NT, STAGES, KP, G, CL>(x.data(), w.data(), out.data(), m, n, k);
+        });
+    char what[128];
+    snprintf(what, sizeof what, "linear %dx%dx%d nt%d s%d kp%d g%d cl%d", m, n, k, NT, STAGES, KP, G, CL);
+    compare(what, y[0], want, y[1], bound_of((O *)0));
+}
+
+template <class E, class O> static void linear_plain(int m, int n, int k)
+{
+    array<E> x(m * k, 1), w(n * k, 1);
+    array<O> want(m * n), y(m * n);
+    reference("linear").operand(x.data(), {m, k}).operand(w.data(), {n, k}).operand(want.data(), {m, n}).run(1);
+    emu_launch({(unsigned)(n + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0,
+               [&] { stem_linear_plain<E, O>(x.data(), w.data(), y.data(), m, n, k); });
+    compare("linear plain", y, want, y, bound_of((O *)0));
+}
+
+/* ---- experts ---- */
+
+struct mixture {
+    int tokens, k, experts, hidden, inter;
+    bool wild; /* ids out of range and repeated */
+};
+
+static array<int> choose(const mixture &d)
+{
+    array<int> ids((size_t)d.tokens * d.k);
+    for (int t = 0; t < d.tokens; t++)
+        for (int j = 0; j < d.k; j++) {
+            int *row = ids.data() + t * d.k, id;
+            bool taken;
+            do {
+                id = (int)((uniform() + 1) / 2 * d.experts) % d.experts;
+                taken = false;
+                for (int q = 0; q < j; q++)
+                    taken |= row[q] == id;
+            } while (taken && !d.wild);
+            row[j] = d.wild && uniform() > 0.7f ? (uniform() > 0 ? d.experts : -1) : id;
+        }
+    return ids;
+}
+
+template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS> static void experts(mixture d)
+{
+    int64_t T = d.tokens, K = d.k, X = d.experts, H = d.hidden, I = d.inter;
+    int tile = T < 64 ? d.tokens : 64, tiles = (d.tokens + tile - 1) / tile;
+    array<E> x(T * H, 1), w13(X * 2 * I * H, 2 / sqrtf((float)H)), w2(X * H * I, 2 / sqrtf((float)I));
+    array<float> scale(T * K, 1);
+    array<int> ids = choose(d);
+    array<E> h_want(T * K * I), want(T * H), h[2] = {array<E>(T * K * I), array<E>(T * K * I)};
+    array<E> y[2] = {array<E>(T * H), array<E>(T * H)};
+    reference("experts_up").operand(x.data(), {T, H}).operand(ids.data(), {T, K}).operand(w13.data(), {X, 2 * I, H})
+        .operand(h_want.data(), {T, K, I}).run(1);
+    reference("experts_down").operand(h_want.data(), {T, K, I}).operand(ids.data(), {T, K}).operand(scale.data(), {T, K})
+        .operand(w2.data(), {X, H, I}).operand(want.data(), {T, H}).run(1);
+    size_t up_smem = WARPS * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4);
+    size_t down_smem = DWARPS * (DSTAGES * stem_stage_bytes<MT, NT> + tile * (16 * MT + 4) * 4) + tile * K * 4;
+    for (int i = 0; i < 2; i++) {
+        emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
+            stem_experts_up<E, NT, STAGES, WARPS, STEM_ACT_SILU>(x.data(), ids.data(), w13.data(), h[i].data(), d.tokens,
+                                                                 d.k, d.experts, d.hidden, d.inter, tile);
+        });
+        emu_launch({(unsigned)(H + 16 * MT - 1) / (16 * MT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
+            stem_experts_down<E, MT, NT, DSTAGES, DWARPS>(h[i].data(), ids.data(), scale.data(), w2.data(), y[i].data(),
+                                                          d.tokens, d.k, d.experts, d.hidden, d.inter, tile);
+        });
+    }
+    char what[128];
+    snprintf(what, sizeof what, "experts t%d k%d e%d %dx%d nt%d%s", d.tokens, d.k, d.experts, d.hidden, d.inter, NT,
+             d.wild ? " wild" : "");
+    if (!d.wild)
+        compare(what, h[0], h_want, h[1], 4e-3);
+    compare(what, y[0], want, y[1], 6e-3);
+}
+
+static void experts_plain(mixture d)
+{
+    int64_t T = d.tokens, K = d.k, X = d.experts, H = d.hidden, I = d.inter;
+    array<float> x(T * H, 1), w13(X * 2 * I * H, 1), w2(X * H * I, 1), scale(T * K, 1);
+    array<int> ids = choose(d);
+    array<float> h_want(T * K * I), want(T * H), h(T * K * I), y(T * H);
+    reference("experts_up").operand(x.data(), {T, H}).operand(ids.data(), {T, K}).operand(w13.data(), {X, 2 * I, H})
+        .operand(h_want.data(), {T, K, I}).set("act", "gelu").run(1);
+    reference("experts_down").operand(h_want.data(), {T, K, I}).operand(ids.data(), {T, K}).operand(scale.data(), {T, K})
+        .operand(w2.data(), {X, H, I}).operand(want.data(), {T, H}).run(1);
+    emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
+        stem_experts_up_plain<float, STEM_ACT_GELU>(x.data(), ids.data(), w13.data(), h.data(), d.tokens, d.k, d.experts,
+                                                    d.hidden, d.inter);
+    });
+    emu_launch({(unsigned)(H + 3) / 4, (unsigned)T, 1}, 128, 1, 0, [&] {
+        stem_experts_down_plain<float>(h.data(), ids.data(), scale.data(), w2.data(), y.data(), d.tokens, d.k, d.experts,
+                                       d.hidden, d.inter);
+    });
+    compare("experts plain", y, want, y, 1e-4);
+}
+
+/* ---- route ---- */
+
+template <class E, int SLOTS, int WARPS, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
+static void route(const char *score, int tokens, int experts, int k, int groups, int top, bool renormalize, int odd)
+{
+    array<E> logits(tokens * experts, 3);
+    array<float> bias(experts, 0.3f), weights(tokens * k), weights_want(tokens * k);
+    array<int> ids(tokens * k), ids_want(tokens * k);
+    for (size_t i = 0; i < logits.n && odd; i++) /* many equal, some NaN and infinite */
+        put(logits.data()[i], i % 11 == 3 && odd > 1 ? NAN : i % 13 == 5 ? INFINITY : i % 7 == 2 ? -INFINITY : (float)(i % 3));
+    reference r("route");
+    r.set("score", score).set("k", k).set("groups", groups).set("top_groups", top).set("scale", 2.5);
+    r.set("renormalize", renormalize).set("group_score", TOP2 ? "top2" : "max").operand(logits.data(), {tokens, experts});
+    if (BIAS)
+        r.operand(bias.data(), {experts});
+    r.operand(ids_want.data(), {tokens, k}).operand(weights_want.data(), {tokens, k}).run(2);
+    emu_launch({(unsigned)tokens, 1, 1}, 32 * WARPS, 1, 0, [&] {
+        stem_route<E, SLOTS, WARPS, SCORE, BIAS, LIMIT, TOP2>(logits.data(), BIAS ? bias.data() : nullptr, ids.data(),
+                                                              weights.data(), experts, k, groups, top ? top : groups,
+                                                              renormalize, 2.5f);
+    });
+    bool good = memcmp(ids.data(), ids_want.data(), ids.n * 4) == 0;
+    for (size_t i = 0; i < weights.n; i++) {
+        float a = weights.data()[i], b = weights_want.data()[i];
+        good &= (a != a && b != b) || a == b || fabsf(a - b) <= 1e-5f * fabsf(b);
+    }
+    checks++;
+    failures += !good;
+    if (!good)
+        printf("FAIL route %s e%d k%d groups %d/%d odd %d\n", score, experts, k, top, groups, odd);
+}
+
+int main()
+{
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    for (int m : {1, 3, 8, 11})
+        linear<bf16, bf16, 1, 4, 8, 1, 1>(m, 41, 200);
+    linear<bf16, float, 1, 2, 4, 2, 1>(2, 100, 136);
+    linear<bf16, bf16, 1, 2, 2, 1, 4>(5, 40, 600);
+    linear<__half, __half, 2, 3, 2, 1, 2>(13, 33, 256);
+    linear<bf16, bf16, 8, 2, 2, 1, 1>(70, 17, 72);
+    linear_plain<float, bf16>(9, 7, 45);
+    for (bool wild : {false, true})
+        for (int t : {1, 4, 5, 20, 67}) {
+            experts<bf16, 1, 4, 8, 2, 3, 4>({t, 3, 5, 72, 24, wild});
+            experts<__half, 2, 3, 8, 1, 4, 4>({t, 4, 9, 40, 72, wild});
+        }
+    experts<bf16, 1, 4, 4, 2, 3, 2>({6, 8, 300, 16, 8, false});
+    experts_plain({5, 3, 4, 19, 7, true});
+    for (int odd : {0, 1, 2}) {
+        route<bf16, 3, 4, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 5, 384, 8, 1, 0, true, odd);
+        route<float, 2, 4, STEM_SCORE_SOFTMAX, true, true, true>("softmax", 5, 256, 6, 8, 3, false, odd);
+        route<__half, 1, 2, STEM_SCORE_NONE, false, true, false>("none", 5, 60, 4, 4, 2, false, odd);
+        route<float, 8, 4, STEM_SCORE_SIGMOID, false, false, true>("sigmoid", 2, 1000, 32, 1, 0, true, odd);
+        route<float, 1, 1, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);
+    }
+    printf("device code: %d of %d checks failed\n", failures, checks);
+    return failures != 0;
+}
