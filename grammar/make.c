@@ -258,13 +258,12 @@ struct stem_mods stem_merge_mods(struct stem_parse *p, struct stem_mods a, struc
         a.resource = b.resource;
     if (b.priority)
         a.priority = b.priority;
-    struct stem_ast_target *last = a.after;
-    while (last && last->next)
-        last = last->next;
-    if (last)
-        last->next = b.after;
-    else
+    if (a.after && b.after)
+        a.after_last->next = b.after;
+    else if (b.after)
         a.after = b.after;
+    if (b.after)
+        a.after_last = b.after_last;
     a.span = stem_span_join(a.span, b.span);
     return a;
 }

@@ -327,7 +327,8 @@ some_mods: mod
     ;
 
 mod: ON name                            { $$ = (struct stem_mods){.on = $name, .span = @$}; }
-    | AFTER names                       { $$ = (struct stem_mods){.after = $names.head, .span = @$}; }
+    | AFTER names                       { $$ = (struct stem_mods){.after = $names.head, .after_last = $names.tail,
+                                                                .span = @$}; }
     | PRIORITY expr                     { $$ = (struct stem_mods){.priority = $expr, .span = @$}; }
     | RESOURCE name                     { $$ = (struct stem_mods){.resource = $name, .span = @$}; }
     ;

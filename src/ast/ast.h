@@ -131,7 +131,7 @@ struct stem_ast_target {
 struct stem_mods {
     struct stem_ident on;       /* stream */
     struct stem_ident resource;
-    struct stem_ast_target *after;
+    struct stem_ast_target *after, *after_last; /* a list and its end */
     struct stem_x *priority;
     struct stem_span span; /* empty if there are none */
 };

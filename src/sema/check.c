@@ -125,7 +125,7 @@ static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, cons
     for (const struct stem_ast_target *t = s->targets; t; t = t->next, i++) {
         if (is_blank(c, t->id.name) || !free_name(c, t->id))
             continue;
-        for (const struct stem_ast_target *u = s->targets; u != t; u = u->next)
+        for (const struct stem_ast_target *u = s->targets; n == r->n && u != t; u = u->next)
             if (stem_sym_eq(u->id.name, t->id.name))
                 stem_error(c->m->diags, STEM_E_REDEFINED, t->id.span, "'%s' is bound twice in one statement",
                            stem_name(c->m, t->id.name));
@@ -468,6 +468,8 @@ void stem_check_body(struct stem_module *m, uint32_t callable)
                                 .indices = &c.indices,
                                 .checker = &c};
     f->state = STEM_DOING;
+    if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS)
+        return; /* reported */
     uint32_t i = 0;
     for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
         struct stem_sval v = {.type = f->param_type[i],

@@ -530,8 +530,17 @@ static void unknown(struct stem_checker *c, const struct stem_x *x)
 
 void stem_check_call(struct stem_checker *c, const struct stem_x *x, struct stem_results *r)
 {
+    uint32_t n_args = 0;
     r->n = r->n_inout = 0;
     r->bad = false;
+    for (const struct stem_arg *a = x->args; a; a = a->next)
+        n_args++;
+    if (n_args > STEM_MAX_ARGS) {
+        stem_error(c->m->diags, STEM_E_TOO_MANY_OPERANDS, x->id.span, "%u arguments; a call has at most %d", n_args,
+                   STEM_MAX_ARGS);
+        r->bad = true;
+        return;
+    }
     if (x->kind != STEM_X_CALL) {
         r->v[r->n++] = stem_check_expr(c, x);
         r->bad = r->v[0].bad;

@@ -29,6 +29,10 @@ bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name)
 
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span)
 {
+    if (c->names.len == STEM_MAX_NAMES)
+        stem_error(c->m->diags, STEM_E_TOO_MANY_NAMES, span, "more than %d names in one layer", STEM_MAX_NAMES);
+    if (c->names.len >= STEM_MAX_NAMES)
+        c->names.len--; /* the last one gives way: searching stays quick, and an error was reported */
     stem_vec_push(&c->names, (struct stem_checked_name){.name = name, .v = v, .span = span});
 }
 
@@ -36,6 +40,8 @@ void stem_suggest_name(const struct stem_eval *e, const char *word)
 {
     STEM_VEC(const char *) list = {0};
     const struct stem_checker *c = e->checker;
+    if (stem_diags_errors(e->diags) > 100)
+        return;
     for (uint32_t i = 0; c && i < c->names.len; i++)
         stem_vec_push(&list, stem_name(e->m, c->names.at[i].name));
     for (uint32_t i = 0; e->indices && i < e->indices->v.len; i++)

@@ -25,6 +25,8 @@ struct stem_global stem_global_find(const struct stem_module *m, struct stem_sym
 
 void stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n)
 {
+    if (stem_diags_errors(diags) > 100)
+        return; /* nobody sees it any more, and a search for each error of a broken file would take long */
     const char *near = stem_nearest(word, candidates, n);
     if (near)
         stem_diag_help(diags, "did you mean '%s'?", near);
@@ -444,14 +446,20 @@ static struct stem_num const_value(const struct stem_eval *e, uint32_t index, st
         stem_diag_label(m->diags, c->item->id.span, "defined here");
         return bad;
     }
+    if (m->const_depth == STEM_MAX_CONST_DEPTH) {
+        stem_error(m->diags, STEM_E_TOO_DEEP, at, "more than %d constants use each other before their definition",
+                   STEM_MAX_CONST_DEPTH);
+        return bad;
+    }
     c->state = STEM_DOING;
+    m->const_depth++;
     struct stem_eval own = {.m = m, .dims = m->dims, .diags = m->diags};
     struct stem_num v = stem_eval(&own, c->item->value);
     if (v.kind == STEM_NUM_BOOL) {
         stem_error(m->diags, STEM_E_NOT_A_CONST, c->item->value->span, "a const is a number, not a comparison");
         v = bad;
     }
-    c = &m->consts.at[index];
+    m->const_depth--;
     c->value = c->override && v.kind != STEM_NUM_BAD ? overridden(m, c, v) : v;
     c->state = STEM_DONE;
     return c->value;

@@ -15,6 +15,9 @@
 #define STEM_MAX_STEPS 20000000u /* statements executed while expanding */
 #define STEM_MAX_COUNT 1000000   /* of a repeat */
 #define STEM_MAX_CALL_DEPTH 600  /* blocks, expressions and layer calls within each other */
+#define STEM_MAX_CONST_DEPTH 50 /* constants used before their definition, within each other */
+#define STEM_MAX_ARGS 100       /* of one call */
+#define STEM_MAX_NAMES 16384    /* bound in one layer at a time */
 #define STEM_MAX_LAYER_PARAMS 64 /* parameters and results of a layer, each */
 
 /* A number in a constant expression. */
@@ -94,6 +97,7 @@ struct stem_module {
     STEM_VEC(struct stem_callable) callables;
     STEM_VEC(struct stem_stream_decl) streams; /* by first appearance in the text; main is 0 */
     uint32_t model;                            /* callable; STEM_NONE: none */
+    uint32_t const_depth;                      /* of constants that are being evaluated for each other */
 };
 
 struct stem_global stem_global_find(const struct stem_module *m, struct stem_sym name);

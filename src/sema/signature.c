@@ -37,6 +37,15 @@ static void bad_mode(struct stem_module *m, const struct stem_ast_param *p, cons
                where);
 }
 
+/* Before anything that compares each with each. */
+static bool too_many(struct stem_module *m, const struct stem_callable *f, uint32_t limit)
+{
+    if (f->n_params <= limit && f->n_results <= limit && f->n_scalars <= limit)
+        return false;
+    stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span, "more than %u parameters or results", limit);
+    return true;
+}
+
 static void layer_params(struct stem_module *m, const struct stem_callable *f)
 {
     bool model = f->item->kind == STEM_I_MODEL || f - m->callables.at == m->model;
@@ -51,9 +60,6 @@ static void layer_params(struct stem_module *m, const struct stem_callable *f)
         for (const struct stem_ast_param *q = f->item->results; q != p; q = q->next)
             if (stem_sym_eq(p->id.name, q->id.name))
                 stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two results '%s'", stem_name(m, p->id.name));
-    if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS)
-        stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span, "more than %d parameters or results",
-                   STEM_MAX_LAYER_PARAMS);
 }
 
 /* ---- kernels and extern functions ---- */
@@ -112,7 +118,6 @@ void stem_check_scalar(const struct stem_eval *e, const struct stem_ast_param *p
 static void scalars(struct stem_module *m, struct stem_callable *f)
 {
     struct stem_eval e = symbolic(m);
-    f->n_scalars = count(f->item->scalars);
     if (f->n_scalars > STEM_MAX_OPERANDS)
         stem_error(m->diags, STEM_E_TOO_MANY_OPERANDS, f->item->id.span, "%u scalars; there can be %d", f->n_scalars,
                    STEM_MAX_OPERANDS);
@@ -189,7 +194,8 @@ void stem_check_signature(struct stem_module *m, struct stem_callable *f)
         f->n_results = count(it->results);
         f->result_type = types(m, it->results, f->n_results);
         f->result_root = STEM_NEW_ARRAY(m->arena, struct stem_root, f->n_results);
-        layer_params(m, f);
+        if (!too_many(m, f, STEM_MAX_LAYER_PARAMS))
+            layer_params(m, f);
         return;
     }
     f->result_type = STEM_NEW_ARRAY(m->arena, struct stem_type, f->n_params);
@@ -197,6 +203,9 @@ void stem_check_signature(struct stem_module *m, struct stem_callable *f)
     for (const struct stem_ast_param *p = it->params; p; p = p->next, i++)
         if (p->mode == STEM_AST_OUT)
             f->result_type[f->n_results++] = f->param_type[i];
+    f->n_scalars = count(it->scalars);
+    if (too_many(m, f, STEM_MAX_LAYER_PARAMS))
+        return;
     call_params(m, f);
     scalars(m, f);
     if (it->kind == STEM_I_KERNEL)

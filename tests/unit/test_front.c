@@ -89,6 +89,22 @@ static void large_source(void)
     free(text);
 }
 
+/* 20,000 names: one error, and no quadratic search that would take minutes. */
+static void large_layer(void)
+{
+    struct front f;
+    struct stem_out o = {0};
+    stem_out_str(&o, "model m(x: f32[1]) -> f32[1] {\n");
+    for (int i = 0; i < 20000; i++)
+        stem_out_printf(&o, "y%d = exp(x);", i);
+    stem_out_str(&o, "return x; }\n");
+    front_run(&f, "t", stem_out_text(&o), o.len, NULL, 0);
+    CU_ASSERT(stem_diags_errors(f.diags) > 0);
+    CU_ASSERT_EQUAL(stem_diags_get(f.diags, 0)->id, STEM_E_TOO_MANY_NAMES);
+    front_done(&f);
+    stem_out_free(&o);
+}
+
 /* ---- documents and examples ---- */
 
 static void check_text(const char *name, const char *text, size_t len)
@@ -261,6 +277,6 @@ static void many_layers(void)
 }
 
 UNIT_MAIN("front", {"printing and reading trees", print_and_read}, {"forms of the tree", tree_forms},
-          {"a source that is too large", large_source}, {"examples", examples},
+          {"a source that is too large", large_source}, {"a layer that is too large", large_layer}, {"examples", examples},
           {"the language reference", language_reference}, {"expanding", expanding},
           {"external buffers", same_externals}, {"many layers", many_layers})
