@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public compile calls, over the pipeline.
+ */
+#include "mainstem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "pipeline.h"
+
+struct stem_jit {
+    struct stem_compiled *compiled;
+    struct stem_message *messages;
+    uint32_t n;
+    struct stem_out text;
+};
+
+/* Position of `word` in `words`, 0 for NULL; -1 if it is not there. */
+static int choice(const char *word, const char *const *words)
+{
+    if (!word)
+        return 0;
+    for (int i = 0; words[i]; i++)
+        if (!strcmp(word, words[i]))
+            return i;
+    return -1;
+}
+
+/* NULL if the options are fine, else which one is not. */
+static const char *fill_args(const struct stem_program_options *o, struct stem_compile_args *a)
+{
+    static const char *const orders[] = {"main-first", "program", "side-first", NULL};
+    static const char *const ways[] = {"auto", "wait", "copy", NULL};
+    int order = choice(o->order, orders), inplace = choice(o->inplace, ways);
+    if (order < 0)
+        return "options.order is none of main-first, program, side-first";
+    if (inplace < 0)
+        return "options.inplace is none of auto, wait, copy";
+    if (o->sm && o->sm != 80 && o->sm != 90 && o->sm != 100 && o->sm != 120)
+        return "options.sm is none of 80, 90, 100, 120";
+    if (o->max_streams > STEM_MAX_STREAMS)
+        return "options.max_streams is more than 32";
+    a->options.order = (enum stem_order)order;
+    a->options.inplace = (enum stem_inplace)inplace;
+    a->options.target.sm = o->sm ? o->sm : a->options.target.sm;
+    a->options.max_streams = o->max_streams ? o->max_streams : a->options.max_streams;
+    a->options.one_stream = o->one_stream;
+    a->options.max_lanes = o->max_lanes;
+    a->options.memory_budget = o->memory_budget;
+    a->options.no_fuse = o->no_fuse;
+    a->no_verify = o->no_verify;
+    a->max_errors = o->max_errors;
+    a->defines = o->defines;
+    a->n_defines = o->n_defines;
+    a->dims = o->dims;
+    a->n_dims = o->n_dims;
+    return NULL;
+}
+
+static void add_message(struct stem_jit *j, struct stem_message m)
+{
+    j->messages = stem_xrealloc(j->messages, (j->n + 1) * sizeof *j->messages);
+    j->messages[j->n++] = m;
+}
+
+static void collect(struct stem_jit *j)
+{
+    static const enum stem_message_kind kind[] = {
+        [STEM_REMARK] = STEM_MESSAGE_REMARK, [STEM_WARNING] = STEM_MESSAGE_WARNING, [STEM_ERROR] = STEM_MESSAGE_ERROR};
+    const struct stem_compiled *c = j->compiled;
+    if (c->world_error) {
+        add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = c->world_error});
+        stem_out_printf(&j->text, "mainstem: error: %s\n", c->world_error);
+    }
+    for (uint32_t i = 0; i < stem_diags_count(c->diags); i++) {
+        const struct stem_diag *d = stem_diags_get(c->diags, i);
+        struct stem_message m = {.kind = kind[d->severity], .id = d->id, .text = d->text, .pass = d->pass};
+        if (c->source && d->span.begin != UINT32_MAX) {
+            struct stem_place p = stem_source_place(c->source, d->span.begin);
+            m.line = p.line;
+            m.column = p.column;
+        }
+        add_message(j, m);
+    }
+    stem_diags_print(c->diags, (struct stem_diag_style){0}, &j->text);
+    stem_out_text(&j->text);
+}
+
+static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options)
+{
+    static const struct stem_program_options none;
+    struct stem_jit *j = stem_xmalloc(sizeof *j);
+    memset(j, 0, sizeof *j);
+    a.options = stem_options_default();
+    const char *wrong = fill_args(options ? options : &none, &a);
+    if (wrong) {
+        add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = wrong});
+        stem_out_printf(&j->text, "mainstem: error: %s\n", wrong);
+        return j;
+    }
+    j->compiled = stem_pipeline(&a);
+    collect(j);
+    return j;
+}
+
+struct stem_jit *stem_jit_file(const char *path, const struct stem_program_options *options)
+{
+    return compile((struct stem_compile_args){.path = path}, options);
+}
+
+struct stem_jit *stem_jit_text(const char *name, const char *text, size_t len,
+                               const struct stem_program_options *options)
+{
+    return compile((struct stem_compile_args){.path = name, .text = text, .len = len}, options);
+}
+
+void stem_jit_free(struct stem_jit *j)
+{
+    if (!j)
+        return;
+    stem_compiled_free(j->compiled);
+    stem_out_free(&j->text);
+    free(j->messages);
+    free(j);
+}
+
+const struct stem_plan *stem_jit_plan(const struct stem_jit *j)
+{
+    return j->compiled && !stem_diags_errors(j->compiled->diags) ? j->compiled->plan : NULL;
+}
+
+const struct stem_message *stem_jit_messages(const struct stem_jit *j, uint32_t *n)
+{
+    *n = j->n;
+    return j->messages;
+}
+
+const char *stem_jit_text_of_messages(const struct stem_jit *j)
+{
+    return j->text.text ? j->text.text : "";
+}
+
+const char *stem_explain(uint32_t id)
+{
+    return stem_diag_explanation(id);
+}
+
+const char *stem_version(void)
+{
+    return PACKAGE_VERSION;
+}
