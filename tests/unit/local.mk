@@ -42,6 +42,10 @@ if HAVE_CUPTI_HEADERS
 %C%_test_runtime_CPPFLAGS += -isystem $(CUDA_HOME_DIR)/include -isystem $(CUDA_HOME_DIR)/extras/CUPTI/include
 endif
 
+UNIT_TESTS += %D%/test_heavy
+%C%_test_heavy_SOURCES = %D%/test_heavy.c %D%/unit.h
+%C%_test_heavy_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_kernels
 %C%_test_kernels_SOURCES = %D%/test_kernels.c %D%/unit.h
 %C%_test_kernels_LDADD = $(UNIT_LDADD)

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/build.h"
+#include "ops/linear/linear.h"
+
+/* ---- type rules: a call, and the result's types or the fault that is reported ---- */
+
+struct call {
+    const char *op, *operands, *attr, *value, *expect;
+};
+
+static const struct call calls[] = {
+    {"linear", "bf16[4,64] bf16[32,64]", NULL, NULL, "bf16[4, 32]"},
+    {"linear", "bf16[2,3,64] bf16[32,64]", "out", "f32", "f32[2, 3, 32]"},
+    {"linear", "f32[64] f32[32,64]", NULL, NULL, "f32[32]"},
+    {"linear", "bf16[4,64] bf16[32,63]", NULL, NULL,
+     "the last sizes of x and w differ: linear multiplies x[.., K] by w[N, K]"},
+    {"linear", "bf16[4,64] f32[32,64]", NULL, NULL, "linear needs x and w of one element type, not bf16 and f32"},
+    {"linear", "bf16[4,64] bf16[2,32,64]", NULL, NULL, "linear needs a weight of 2 dimensions [N, K], not 3"},
+    {"linear", "i32[4,64] i32[32,64]", NULL, NULL, "linear takes bf16, f16 or f32, not i32"},
+    {"linear", "bf16[4,64] bf16[32,64]", "out", "i32", "linear: out is bf16, f16 or f32, not i32"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL, "bf16[4, 64]"},
+    {"experts", "bf16[4,64] i64[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts: ids is i32 here, not i64"},
+    {"experts", "bf16[4,64] i32[4,2] bf16[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts: scale is f32 here, not bf16"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] bf16[8,33,64] bf16[8,64,16]", NULL, NULL,
+     "experts: w13[E, 2*I, H] has not twice the I rows that w2[E, H, I] has columns"},
+    {"experts", "bf16[4,64] i32[5,2] f32[5,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts: ids[T, k] and x[T, H] have different T"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,3] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts: scale and ids have different k"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] bf16[8,32,64] bf16[9,64,16]", NULL, NULL,
+     "experts: w2[E, H, I] and w13[E, 2*I, H] have different E"},
+    {"experts", "bf16[4,64] i32[4,33] f32[4,33] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts: at most 32 experts for each token, not 33"},
+    {"experts", "bf16[64] i32[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
+     "experts takes x[T, H], of 2 dimensions, not 1"},
+    {"route", "bf16[4,64] f32[64]", "k", "8", "i32[4, 8] f32[4, 8]"},
+    {"route", "bf16[4,64]", "k", "64", "route: k is at least 1 and at most 32"},
+    {"route", "bf16[4,8]", "k", "9", "route: k is larger than the number of experts that may be chosen"},
+    {"route", "bf16[4,64] f32[63]", "k", "8", "route: bias[E] needs the E of logits[T, E]"},
+    {"route", "bf16[4,64] bf16[64]", "k", "8", "route: bias is f32 here, not bf16"},
+    {"route", "i32[4,64]", "k", "8", "route takes bf16, f16 or f32 logits, not i32"},
+    {"route", "bf16[4,1025]", "k", "8", "route: at most 1024 experts"},
+    {"route", "bf16[64]", "k", "8", "route takes logits[T, E], of 2 dimensions, not 1"},
+};
+
+struct bench {
+    struct stem_strtab *strings;
+    struct stem_dims *dims;
+    struct stem_diags *diags;
+    struct stem_program *program;
+    struct stem_builder b;
+};
+
+static struct bench open_bench(void)
+{
+    struct bench t = {stem_strtab_new(), stem_dims_new(), stem_diags_new(0), NULL, {0}};
+    t.program = stem_program_new(t.strings, NULL);
+    t.b = stem_builder_new(t.program, t.dims, t.diags);
+    t.b.name = stem_intern(t.strings, "r");
+    return t;
+}
+
+static void close_bench(struct bench *t)
+{
+    stem_program_free(t->program);
+    stem_diags_free(t->diags);
+    stem_dims_free(t->dims);
+    stem_strtab_free(t->strings);
+}
+
+static uint32_t read_operands(struct bench *t, const char *text, struct stem_input *in)
+{
+    uint32_t n = 0;
+    for (const char *at = text; *at; n++) {
+        int64_t dim[STEM_MAX_RANK];
+        uint32_t rank = 0;
+        char type[16];
+        const char *open = strchr(at, '[');
+        snprintf(type, sizeof type, "%.*s", (int)(open - at), at);
+        for (at = open; *at != ']';) {
+            char *end;
+            dim[rank++] = strtoll(at + 1, &end, 10);
+            at = end;
+        }
+        at += at[1] == ' ' ? 2 : 1;
+        in[n] = (struct stem_input){stem_build_buffer(&t->b, STEM_BUFFER_INPUT, stem_intern_printf(t->strings, "in%u", n),
+                                                      stem_dtype_from_name(type), rank, dim),
+                                    STEM_MODE_IN, {n + 1, n + 2}};
+    }
+    return n;
+}
+
+static bool build(struct bench *t, const struct call *call, struct stem_value_id *results)
+{
+    const struct stem_op_def *def = stem_op_find(call->op);
+    struct stem_input in[STEM_MAX_OPERANDS];
+    struct stem_attr attrs[STEM_MAX_ATTRS];
+    uint32_t n = read_operands(t, call->operands, in);
+    stem_op_attr_defaults(def, attrs);
+    if (call->attr) {
+        struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, call->attr);
+        a->text = call->value;
+        a->i = atoi(call->value);
+    }
+    return stem_build_op(&t->b, def, in, n, attrs, NULL, results);
+}
+
+static void type_rules(void)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct bench t = open_bench();
+        struct stem_value_id results[STEM_MAX_OPERANDS];
+        struct stem_out o = {0};
+        if (build(&t, &calls[i], results)) {
+            uint32_t n = stem_op_n_results(stem_op_find(calls[i].op));
+            for (uint32_t k = 0; k < n; k++) {
+                struct stem_type type = stem_tensor_type(t.dims, &stem_value_at(t.program, results[k])->tensor);
+                stem_out_str(&o, k ? " " : "");
+                stem_type_print(t.dims, t.strings, &type, &o);
+            }
+        } else {
+            stem_out_str(&o, stem_diags_get(t.diags, 0)->text);
+        }
+        UNIT_SAME_TEXT(stem_out_text(&o), calls[i].expect);
+        stem_out_free(&o);
+        close_bench(&t);
+    }
+}
+
+/* experts is two launches; x, which the caller gives up, is given up by the one that reads it. */
+static void experts_parts(void)
+{
+    struct bench t = open_bench();
+    struct stem_input in[STEM_MAX_OPERANDS];
+    struct stem_value_id results[STEM_MAX_OPERANDS];
+    uint32_t n = read_operands(&t, "bf16[4,64] i32[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", in);
+    const int64_t dim[] = {4, 64};
+    in[0].value = stem_build_buffer(&t.b, STEM_BUFFER_TEMP, stem_intern(t.strings, "x"), STEM_BF16, 2, dim);
+    in[0].mode = STEM_MODE_RELEASE;
+    CU_ASSERT_FATAL(stem_build_op(&t.b, stem_op_find("experts"), in, n, NULL, NULL, results));
+    CU_ASSERT_EQUAL_FATAL(t.program->ops.len, 2);
+    const struct stem_op *up = &t.program->ops.at[0], *down = &t.program->ops.at[1];
+    UNIT_SAME_TEXT(up->def->name, "experts_up");
+    UNIT_SAME_TEXT(down->def->name, "experts_down");
+    CU_ASSERT_EQUAL(up->operands[0].mode, STEM_MODE_RELEASE);
+    CU_ASSERT_EQUAL(down->operands[0].value.n, up->operands[up->n_in].value.n);
+    /* 4 tokens with 2 of 8 experts each meet 8 * (1 - 0.75^4) = 5.5 of them; then x and the ids */
+    CU_ASSERT_EQUAL(up->cost.bytes_read, 5 * 32 * 64 * 2 + 4 * 64 * 2 + 4 * 2 * 4);
+    close_bench(&t);
+}
+
+/* ---- references against sums in double, and hand-made cases ---- */
+
+static struct stem_tensor tensor(enum stem_dtype type, uint32_t rank, int64_t a, int64_t b, int64_t c)
+{
+    return (struct stem_tensor){.dtype = type, .rank = rank, .dim = {a, b, c},
+                                .stride = {rank == 3 ? b * c : rank == 2 ? b : 1, rank == 3 ? c : 1, 1}};
+}
+
+static void dot_products(void)
+{
+    float a[100], b[100];
+    for (int n = 0; n < 100; n++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) {
+            a[i] = (float)(i * 37 % 19) - 9.0f;
+            b[i] = (float)(i * 53 % 23) - 11.0f;
+            sum += (double)a[i] * (double)b[i];
+        }
+        CU_ASSERT_EQUAL(stem_ref_dot(a, b, n), (float)sum); /* small integers: exact in any order */
+    }
+}
+
+static void experts_by_hand(void)
+{
+    /* Two tokens, two experts of inter 1, hidden 2, relu: h = max(gate, 0) * up. */
+    float x[] = {1, 2, -1, 3}, scale[] = {0.5f, 2, 1, 4}, h[4], y[4];
+    int32_t ids[] = {1, 0, 0, -1};
+    float w13[] = {1, 0, 0, 1, /* expert 0: gate x0, up x1 */ 1, 1, 2, 0 /* expert 1: gate x0 + x1, up 2 x0 */};
+    float w2[] = {1, 10, 3, -1};
+    const struct stem_op_def *up = stem_op_find("experts_up"), *down = stem_op_find("experts_down");
+    struct stem_attr act = {.name = "act", .kind = STEM_ATTR_TEXT, .text = "relu"};
+    struct stem_tensor u[] = {tensor(STEM_F32, 2, 2, 2, 0), tensor(STEM_I32, 2, 2, 2, 0), tensor(STEM_F32, 3, 2, 2, 2),
+                              tensor(STEM_F32, 3, 2, 2, 1)};
+    struct stem_concrete c = {.def = up, .operand = u, .n_in = 3, .n_out = 1, .attrs = &act, .n_attrs = 1};
+    up->reference(&c, (void *[]){x, ids, w13, h});
+    CU_ASSERT_EQUAL(h[0], 6);  /* (1 + 2) * 2 */
+    CU_ASSERT_EQUAL(h[1], 2);  /* 1 * 2 */
+    CU_ASSERT_EQUAL(h[2], 0);  /* relu(-1) */
+    struct stem_tensor d[] = {u[3], u[1], tensor(STEM_F32, 2, 2, 2, 0), tensor(STEM_F32, 3, 2, 2, 1),
+                              tensor(STEM_F32, 2, 2, 2, 0)};
+    c = (struct stem_concrete){.def = down, .operand = d, .n_in = 4, .n_out = 1};
+    down->reference(&c, (void *[]){h, ids, scale, w2, y});
+    CU_ASSERT_EQUAL(y[0], 0.5f * 18 + 2 * 2);
+    CU_ASSERT_EQUAL(y[1], 0.5f * -6 + 2 * 20);
+    CU_ASSERT_EQUAL(y[2], 0); /* an id of -1 adds nothing */
+    CU_ASSERT_EQUAL(y[3], 0);
+}
+
+struct route_case {
+    const char *score;
+    float logits[8], bias[8];
+    int k, groups, top_groups;
+    bool renormalize;
+    int ids[3];
+    float weights[3];
+};
+
+static void routes_by_hand(void)
+{
+    static const struct route_case cases[] = {
+        /* equal ones by index */
+        {"none", {1, 3, 3, 2, 3, 0, 0, 0}, {0}, 3, 1, 0, false, {1, 2, 4}, {3, 3, 3}},
+        /* the bias chooses, and does not weigh */
+        {"none", {1, 3, 3, 2, 3, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 9, 0}, 3, 1, 0, false, {6, 1, 2}, {0, 3, 3}},
+        /* two of four groups by their best two: 5 + 0, 3 + 3, 4 + 1, 2 + 1 */
+        {"none", {5, 0, 3, 3, 4, 1, 2, 1}, {0}, 3, 4, 2, false, {0, 2, 3}, {5, 3, 3}},
+        {"none", {1, 3, 0, 0, 0, 0, 0, 0}, {0}, 2, 1, 0, true, {1, 0}, {0.75f, 0.25f}},
+        {"sigmoid", {0, 0, 0, 0, 0, 0, 0, INFINITY}, {0}, 2, 1, 0, false, {7, 0}, {1, 0.5f}},
+        {"softmax", {0, 0, 0, 0, 0, 0, 0, 0}, {0}, 2, 1, 0, false, {0, 1}, {0.125f, 0.125f}},
+        /* NaN last */
+        {"none", {NAN, NAN, -INFINITY, NAN, NAN, NAN, NAN, NAN}, {0}, 2, 1, 0, false, {2, 0}, {-INFINITY, NAN}},
+    };
+    const struct stem_op_def *def = stem_op_find("route");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct route_case *r = &cases[i];
+        struct stem_attr attrs[STEM_MAX_ATTRS];
+        stem_op_attr_defaults(def, attrs);
+        ((struct stem_attr *)stem_op_attr(def, attrs, "score"))->text = r->score;
+        ((struct stem_attr *)stem_op_attr(def, attrs, "k"))->i = r->k;
+        ((struct stem_attr *)stem_op_attr(def, attrs, "groups"))->i = r->groups;
+        ((struct stem_attr *)stem_op_attr(def, attrs, "top_groups"))->i = r->top_groups;
+        ((struct stem_attr *)stem_op_attr(def, attrs, "renormalize"))->i = r->renormalize;
+        int32_t ids[3];
+        float weights[3];
+        struct stem_tensor t[] = {tensor(STEM_F32, 2, 1, 8, 0), tensor(STEM_F32, 1, 8, 0, 0),
+                                  tensor(STEM_I32, 2, 1, r->k, 0), tensor(STEM_F32, 2, 1, r->k, 0)};
+        struct stem_concrete c = {.def = def, .operand = t, .n_in = 2, .n_out = 2, .attrs = attrs, .n_attrs = def->n_attrs};
+        def->reference(&c, (void *[]){(void *)r->logits, (void *)r->bias, ids, weights});
+        for (int j = 0; j < r->k; j++) {
+            CU_ASSERT_EQUAL(ids[j], r->ids[j]);
+            CU_ASSERT(weights[j] == r->weights[j] || (isnan(weights[j]) && isnan(r->weights[j])));
+        }
+    }
+}
+
+UNIT_MAIN("linear, experts, route", {"type rules", type_rules}, {"experts is two launches", experts_parts},
+          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand})
