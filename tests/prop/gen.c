@@ -205,5 +205,5 @@ struct gen_options gen_any(uint64_t seed, uint32_t most_ops)
 {
     struct gen_rng r = {seed ^ UINT64_C(0x5bd1e995)};
     return (struct gen_options){.ops = 1 + gen_below(&r, most_ops), .streams = gen_below(&r, 5), .odd = gen_chance(&r, 60),
-                                .stale = false, .layers = 1};
+                                .stale = gen_chance(&r, 30), .layers = 1};
 }

@@ -22,6 +22,7 @@ static struct stem_options any_options(uint64_t seed)
     o.order = (enum stem_order)gen_below(&r, 3);
     o.max_streams = 1 + gen_below(&r, 4);
     o.one_stream = gen_chance(&r, 5);
+    o.inplace = (enum stem_inplace)gen_below(&r, 3);
     return o;
 }
 
