@@ -9,9 +9,8 @@
 
 #include <stdlib.h>
 
-#include "pass/events.h"
-#include "pass/lifetime.h"
 #include "pass/place.h"
+#include "pass/throttle.h"
 
 struct offer { /* one more dep and the bytes that it makes shareable */
     struct stem_dep dep;
@@ -64,35 +63,15 @@ static int larger_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static int by_to(const void *a, const void *b)
-{
-    const struct stem_dep *x = a, *y = b;
-    if (x->to.n != y->to.n)
-        return x->to.n < y->to.n ? -1 : 1;
-    if (x->from.n != y->from.n)
-        return x->from.n < y->from.n ? -1 : 1;
-    return x->kind < y->kind ? -1 : x->kind > y->kind;
-}
-
 /* The schedule with all offers of at least `bytes` taken. */
-static void rebuild(struct stem_program *p, struct stem_pass_ctx *ctx, const struct offers *o, uint64_t bytes)
+static void take(struct stem_program *p, struct stem_pass_ctx *ctx, const struct offers *o, uint64_t bytes)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->sched.deps.len; i++)
-        if (p->sched.deps.at[i].kind != STEM_DEP_MEMORY)
-            p->sched.deps.at[kept++] = p->sched.deps.at[i];
-    p->sched.deps.len = kept;
+    stem_memory_drop_deps(p);
     for (uint32_t i = 0; i < o->list.len; i++)
         if (o->list.at[i].bytes >= bytes)
             stem_vec_push(&p->sched.deps, o->list.at[i].dep);
-    qsort(p->sched.deps.at, p->sched.deps.len, sizeof *p->sched.deps.at, by_to);
-    struct stem_pass_ctx inner = *ctx;
-    inner.scratch = stem_arena_new();
-    stem_events_build(p, &inner);
-    p->sched.events_bound = stem_reach_new(inner.scratch, p).producers;
-    stem_lifetime_build(p, inner.scratch);
-    stem_place(p, inner.scratch);
-    stem_arena_free(inner.scratch);
+    stem_memory_sort_deps(p);
+    stem_memory_rebuild(p, ctx);
 }
 
 bool stem_memory_buy(struct stem_program *p, struct stem_pass_ctx *ctx)
@@ -109,14 +88,14 @@ bool stem_memory_buy(struct stem_program *p, struct stem_pass_ctx *ctx)
     uint32_t low = 0, high = n; /* sizes[high] is enough, as far as known; n: nothing is */
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        rebuild(p, ctx, &o, o.sizes.at[middle]);
+        take(p, ctx, &o, o.sizes.at[middle]);
         if (p->sched.slab_bytes <= budget)
             high = middle;
         else
             low = middle + 1;
     }
     if (n)
-        rebuild(p, ctx, &o, o.sizes.at[high < n ? high : n - 1]);
+        take(p, ctx, &o, o.sizes.at[high < n ? high : n - 1]);
     uint32_t bought = 0;
     for (uint32_t i = 0; i < p->sched.deps.len; i++)
         bought += p->sched.deps.at[i].kind == STEM_DEP_MEMORY;

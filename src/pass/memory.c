@@ -5,14 +5,17 @@
  * while it runs. place.c tries several heuristics and keeps the best; the lower bound is the heaviest set of buffers
  * found that no two of which may share.
  *
- * If that needs more than options.memory_budget, budget.c buys bytes with waits.
+ * throttle.c keeps the slab of long programs from growing where streams could drift apart. If the slab is larger than
+ * options.memory_budget, budget.c buys bytes with waits.
  */
 #include "pass/budget.h"
 #include "pass/place.h"
+#include "pass/throttle.h"
 
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     stem_place(p, ctx->scratch);
+    stem_memory_throttle(p, ctx);
     if (ctx->options->memory_budget && p->sched.slab_bytes > ctx->options->memory_budget)
         return stem_memory_buy(p, ctx);
     return true;

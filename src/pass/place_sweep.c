@@ -11,7 +11,7 @@
 #define TAKEN (UINT32_MAX - 1) /* for good */
 
 /* Regions looked at in all; above it, new items go to the end of the slab without looking. */
-#define WORK_PER_ITEM 4096
+#define WORK_PER_ITEM 256
 
 struct region {
     uint64_t begin, end;
