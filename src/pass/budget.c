@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two buffers that conflict only because their streams run beside each other need not: if the first uses of the one come
- * after the last uses of the other in issue order, a wait makes that so in happens-before, and never closes a cycle. Such
- * pairs are sold by size: all pairs in which the smaller buffer has at least some number of bytes. The largest number that
- * fits the budget costs the least overlap; it is found by bisection over the sizes there are.
+ * Two buffers that conflict only because their streams run beside each other need not: if the first uses of the one
+ * come after the last uses of the other in issue order, a wait makes that so in happens-before, and never closes a
+ * cycle. Such pairs are sold by size: all pairs in which the smaller buffer has at least some number of bytes. The
+ * largest number that fits the budget costs the least overlap; it is found by bisection over the sizes there are.
  */
 #include "pass/budget.h"
 
@@ -22,7 +22,8 @@ struct offers {
     STEM_VEC(uint64_t) sizes;
 };
 
-static bool precedes(const struct stem_program *p, const struct stem_hb *hb, const struct stem_item *x, uint32_t position)
+static bool precedes(const struct stem_program *p, const struct stem_hb *hb, const struct stem_item *x,
+                     uint32_t position)
 {
     for (uint32_t k = p->sched.last_use_begin.at[x->buffer]; k < p->sched.last_use_begin.at[x->buffer + 1]; k++)
         if (hb->position[p->sched.last_use.at[k].n] >= position)
@@ -30,7 +31,8 @@ static bool precedes(const struct stem_program *p, const struct stem_hb *hb, con
     return true;
 }
 
-/* All pairs of a buffer that is used up in issue order before another one is first used, but not in happens-before. */
+/* All pairs of a buffer that is used up in issue order before another one is first used, but not in happens-before.
+ */
 static void collect(const struct stem_program *p, struct stem_arena *a, struct offers *o)
 {
     struct stem_hb *hb = stem_hb_new(a, p, false);
@@ -47,8 +49,10 @@ static void collect(const struct stem_program *p, struct stem_arena *a, struct o
             if (stem_item_before(&s, active.at[k], s.at[i].known) || !precedes(p, hb, x, hb->position[first.n]))
                 continue;
             uint64_t bytes = x->bytes < s.at[i].bytes ? x->bytes : s.at[i].bytes;
-            for (uint32_t e = p->sched.last_use_begin.at[x->buffer]; e < p->sched.last_use_begin.at[x->buffer + 1]; e++)
-                stem_vec_push(&o->list, (struct offer){{p->sched.last_use.at[e], first, STEM_DEP_MEMORY, STEM_NO_VALUE}, bytes});
+            for (uint32_t e = p->sched.last_use_begin.at[x->buffer]; e < p->sched.last_use_begin.at[x->buffer + 1];
+                 e++)
+                stem_vec_push(&o->list, (struct offer){
+                                            {p->sched.last_use.at[e], first, STEM_DEP_MEMORY, STEM_NO_VALUE}, bytes});
             stem_vec_push(&o->sizes, bytes);
         }
         active.len = still;
@@ -101,13 +105,16 @@ bool stem_memory_buy(struct stem_program *p, struct stem_pass_ctx *ctx)
         bought += p->sched.deps.at[i].kind == STEM_DEP_MEMORY;
     bool fits = p->sched.slab_bytes <= budget;
     if (fits)
-        stem_remark(ctx->diags, "memory", STEM_NOWHERE, "the budget of %llu bytes is met: %llu instead of %llu bytes, for %u "
-                    "more dependencies; the schedule takes %.1f us instead of %.1f", (unsigned long long)budget,
-                    (unsigned long long)p->sched.slab_bytes, (unsigned long long)before, bought,
-                    p->sched.critical_path_us, us);
+        stem_remark(ctx->diags, "memory", STEM_NOWHERE,
+                    "the budget of %llu bytes is met: %llu instead of %llu bytes, for %u "
+                    "more dependencies; the schedule takes %.1f us instead of %.1f",
+                    (unsigned long long)budget, (unsigned long long)p->sched.slab_bytes, (unsigned long long)before,
+                    bought, p->sched.critical_path_us, us);
     else
-        stem_error(ctx->diags, STEM_E_MEMORY_BUDGET, STEM_NOWHERE, "the temporaries need %llu bytes even without overlap, and "
-                   "the budget is %llu", (unsigned long long)p->sched.slab_bytes, (unsigned long long)budget);
+        stem_error(ctx->diags, STEM_E_MEMORY_BUDGET, STEM_NOWHERE,
+                   "the temporaries need %llu bytes even without overlap, and "
+                   "the budget is %llu",
+                   (unsigned long long)p->sched.slab_bytes, (unsigned long long)budget);
     stem_vec_free(&o.list);
     stem_vec_free(&o.sizes);
     return fits;

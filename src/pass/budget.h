@@ -7,8 +7,8 @@
 
 #include "pass/pass.h"
 
-/* Adds MEMORY deps until the slab fits options.memory_budget, and says in a remark what that costs. False after an error:
- * it cannot be done with this issue order. Waits, lifetimes and offsets are up to date afterwards. */
+/* Adds MEMORY deps until the slab fits options.memory_budget, and says in a remark what that costs. False after an
+ * error: it cannot be done with this issue order. Waits, lifetimes and offsets are up to date afterwards. */
 bool stem_memory_buy(struct stem_program *p, struct stem_pass_ctx *ctx);
 
 #endif

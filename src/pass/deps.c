@@ -2,11 +2,12 @@
  *
  * deps: what happens before what, and why.
  *
- * Every access of an op is noted by (buffer, version); a view counts for its buffer and its base's version. Within one
- * version writers come before readers (DATA); whoever read or wrote version n comes before the writer of version n + 1
- * (ANTI, OUTPUT). A consumed operand is a read of its version and a write of the next one that nobody sees. AFTER deps
- * are the user's. Ops of one resource form a chain (RESOURCE) in a topological order of all other deps, so that a chain
- * never closes a cycle. What the barrier between segments orders is left to it, and deps against it are errors.
+ * Every access of an op is noted by (buffer, version); a view counts for its buffer and its base's version. Within
+ * one version writers come before readers (DATA); whoever read or wrote version n comes before the writer of version
+ * n + 1 (ANTI, OUTPUT). A consumed operand is a read of its version and a write of the next one that nobody sees.
+ * AFTER deps are the user's. Ops of one resource form a chain (RESOURCE) in a topological order of all other deps, so
+ * that a chain never closes a cycle. What the barrier between segments orders is left to it, and deps against it are
+ * errors.
  *
  * Time: linear but for sorting the accesses of buffers that have several versions.
  */
@@ -257,8 +258,8 @@ void stem_deps_report_cycle(const struct stem_program *p, struct stem_arena *scr
         for (uint32_t e = succs.begin[at]; e < succs.begin[at + 1] && to == begin; e++)
             if (seen[succs.to[e]] == seen[at] + 1)
                 to = succs.to[e];
-        stem_diag_label(diags, p->ops.at[to].span, "'%s' waits for '%s'",
-                        stem_op_label(p, (struct stem_op_id){to}), stem_op_label(p, (struct stem_op_id){at}));
+        stem_diag_label(diags, p->ops.at[to].span, "'%s' waits for '%s'", stem_op_label(p, (struct stem_op_id){to}),
+                        stem_op_label(p, (struct stem_op_id){at}));
         at = to;
     } while (at != begin);
 }

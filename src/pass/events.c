@@ -2,13 +2,14 @@
  *
  * events: the waits between streams, as few as possible.
  *
- * Ops are walked in issue order with a vector clock for each stream. Of the ops on another stream that an op depends on
- * only the latest can matter; it is left out if the stream knows of it already or if another wait of this op brings it.
- * What is left is the transitive reduction of streams and dependencies together, which is unique: no wait can be left
- * out, and none is ever wider than the dependency that it is for, since an event is recorded right after its producer.
+ * Ops are walked in issue order with a vector clock for each stream. Of the ops on another stream that an op depends
+ * on only the latest can matter; it is left out if the stream knows of it already or if another wait of this op
+ * brings it. What is left is the transitive reduction of streams and dependencies together, which is unique: no wait
+ * can be left out, and none is ever wider than the dependency that it is for, since an event is recorded right after
+ * its producer.
  *
- * Each segment starts with a point on main that all side work of the segment comes after, and ends with main waiting for
- * every side stream used in it, unless something has waited for its last op already. Both are NO_OP in a wait.
+ * Each segment starts with a point on main that all side work of the segment comes after, and ends with main waiting
+ * for every side stream used in it, unless something has waited for its last op already. Both are NO_OP in a wait.
  *
  * Time: ops times streams squared at worst, in practice linear.
  */
@@ -23,7 +24,7 @@ struct candidate {
 struct state {
     struct stem_program *p;
     struct stem_hb *hb;
-    struct candidate from[STEM_MAX_STREAMS]; /* by stream; row NULL: none */
+    struct candidate from[STEM_MAX_STREAMS];  /* by stream; row NULL: none */
     struct stem_op_id last[STEM_MAX_STREAMS]; /* by side stream: last op in this segment */
 };
 

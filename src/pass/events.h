@@ -17,9 +17,11 @@ void stem_schedule_estimate(struct stem_program *p, struct stem_arena *a, const 
  * after it. It shares nothing with the waits, so that what it says about them can be compared. */
 struct stem_reach {
     uint32_t n_streams;
-    uint32_t *index; /* by op: place on its stream, numbered as in struct stem_hb; a segment ends where the next starts */
+    uint32_t
+        *index; /* by op: place on its stream, numbered as in struct stem_hb; a segment ends where the next starts */
     uint32_t *first; /* by op, n_streams each: lowest place that is the op itself or after it; STEM_NONE: nothing */
-    uint32_t producers; /* ops and starts of segments from which an edge of the transitive reduction crosses streams */
+    uint32_t
+        producers; /* ops and starts of segments from which an edge of the transitive reduction crosses streams */
 };
 struct stem_reach stem_reach_new(struct stem_arena *a, const struct stem_program *p);
 

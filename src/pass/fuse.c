@@ -3,11 +3,11 @@
  * fuse: pointwise ops with one reader go into that reader, if it is pointwise, too. One launch and one trip through
  * memory less; where the value was stored, the fused expression rounds to its element type, so that no bit changes.
  *
- * Runs after streams, so that pins keep their meaning: only ops of one stream and one segment are fused, so nothing moves
- * to another stream. A consumer that joins another stream may take in a producer of its own stream; the wait then
- * precedes both. Never fused are ops with a resource or an `after`, or that another op comes `after`; a producer that the
- * consumer would broadcast (its work would be repeated); and one that reads what is overwritten later, since it would
- * read it too late. The producer is marked dead; ids stay.
+ * Runs after streams, so that pins keep their meaning: only ops of one stream and one segment are fused, so nothing
+ * moves to another stream. A consumer that joins another stream may take in a producer of its own stream; the wait
+ * then precedes both. Never fused are ops with a resource or an `after`, or that another op comes `after`; a producer
+ * that the consumer would broadcast (its work would be repeated); and one that reads what is overwritten later, since
+ * it would read it too late. The producer is marked dead; ids stay.
  *
  * Text order is a topological one, so chains collapse in one walk: linear time.
  */
@@ -21,10 +21,10 @@
 struct state {
     struct stem_program *p;
     struct stem_pass_ctx *ctx;
-    uint32_t *reads;       /* by buffer: input operands of live ops */
-    uint32_t *version;     /* by buffer: newest version */
-    bool *consumed;        /* by buffer */
-    bool *waited_for;      /* by op: named by an `after` */
+    uint32_t *reads;   /* by buffer: input operands of live ops */
+    uint32_t *version; /* by buffer: newest version */
+    bool *consumed;    /* by buffer */
+    bool *waited_for;  /* by op: named by an `after` */
 };
 
 static void init(struct state *s)
@@ -37,7 +37,8 @@ static void init(struct state *s)
     s->waited_for = STEM_NEW_ARRAY(a, bool, p->ops.len);
     for (uint32_t i = 0; i < p->values.len; i++) {
         const struct stem_value *v = &p->values.at[i];
-        s->version[v->tensor.buffer] = v->version > s->version[v->tensor.buffer] ? v->version : s->version[v->tensor.buffer];
+        s->version[v->tensor.buffer] =
+            v->version > s->version[v->tensor.buffer] ? v->version : s->version[v->tensor.buffer];
     }
     for (uint32_t i = 0; i < p->ops.len; i++) {
         const struct stem_op *op = &p->ops.at[i];
@@ -85,7 +86,8 @@ static struct stem_op_id producer_of(const struct state *s, const struct stem_op
     struct stem_value_id id = consumer->operands[k].value;
     if (id.n == STEM_NONE)
         return STEM_NO_OP;
-    const struct stem_value *v = stem_value_at(p, id), *out = stem_value_at(p, consumer->operands[consumer->n_in].value);
+    const struct stem_value *v = stem_value_at(p, id),
+                            *out = stem_value_at(p, consumer->operands[consumer->n_in].value);
     if (v->def.n == STEM_NONE || p->buffers.at[v->tensor.buffer].kind != STEM_BUFFER_TEMP)
         return STEM_NO_OP;
     const struct stem_op *op = stem_op_at(p, v->def);
@@ -123,8 +125,9 @@ static bool fuse(struct state *s, struct stem_op_id consumer_id, uint32_t which,
         producer_map[i] = add_operand(o, &n, producer->operands[i]);
     if (n > STEM_EXPR_MAX_INPUTS || n + 1 > STEM_MAX_OPERANDS)
         return false;
-    const char *text = stem_expr_compose(s->ctx->scratch, expression(consumer), consumer_map, which, expression(producer),
-                                         producer_map, stem_value_at(p, consumer->operands[which].value)->tensor.dtype);
+    const char *text =
+        stem_expr_compose(s->ctx->scratch, expression(consumer), consumer_map, which, expression(producer),
+                          producer_map, stem_value_at(p, consumer->operands[which].value)->tensor.dtype);
     if (!text)
         return false;
     uint32_t buffer = stem_value_at(p, consumer->operands[which].value)->tensor.buffer;
@@ -186,6 +189,7 @@ const struct stem_pass stem_pass_fuse = {
     .blurb = "pointwise ops with one reader into that reader, on one stream",
     .needs = STEM_FACT_STREAMS,
     .gives = STEM_FACT_STREAMS,
-    .kills = STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
+    .kills =
+        STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
     .run = run,
 };

@@ -39,8 +39,8 @@ struct stem_heap {
 void stem_heap_push(struct stem_heap *h, uint32_t op);
 uint32_t stem_heap_pop(struct stem_heap *h);
 
-/* Builds sched.deps anew, all kinds but MEMORY. False if ops wait for each other; RESOURCE deps are then missing, since
- * their direction follows from an order of the others. Deps that run against the segments are reported. */
+/* Builds sched.deps anew, all kinds but MEMORY. False if ops wait for each other; RESOURCE deps are then missing,
+ * since their direction follows from an order of the others. Deps that run against the segments are reported. */
 bool stem_deps_build(struct stem_program *p, struct stem_arena *scratch, struct stem_diags *diags);
 /* Reports a cycle of sched.deps (STEM_E_SCHED_CYCLE); there must be one. */
 void stem_deps_report_cycle(const struct stem_program *p, struct stem_arena *scratch, struct stem_diags *diags);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inplace: an op that overwrites a value in place while another op still wants the old version. Either it waits for the
- * reader (the ANTI dep stays), or a copy keeps both apart. A copy is made
+ * inplace: an op that overwrites a value in place while another op still wants the old version. Either it waits for
+ * the reader (the ANTI dep stays), or a copy keeps both apart. A copy is made
  *   - always, if the reader needs what the writer computes: waiting would be a circle;
- *   - if the two run on different streams, nothing else orders them, and options.inplace says COPY, or says AUTO and the
- *     copy costs less than waiting for the reader.
- * Of a temporary buffer the writer gets the copy and goes on in it, so that readers of the old version wait for nothing.
- * A buffer of the caller's must hold the newest version in the end: there the readers get a copy of the old one. The copy
- * is a launch on the writer's stream. Results are the same either way.
+ *   - if the two run on different streams, nothing else orders them, and options.inplace says COPY, or says AUTO and
+ * the copy costs less than waiting for the reader. Of a temporary buffer the writer gets the copy and goes on in it,
+ * so that readers of the old version wait for nothing. A buffer of the caller's must hold the newest version in the
+ * end: there the readers get a copy of the old one. The copy is a launch on the writer's stream. Results are the same
+ * either way.
  *
  * Time: linear, for each round; there are as many rounds as one buffer has contested versions, most often one.
  */
@@ -15,15 +15,15 @@
 
 #include "ir/build.h"
 
-/* A search for another way from the reader to the writer gives up after this many ops, and supposes that there is none:
- * then a copy may be made that was not needed. */
+/* A search for another way from the reader to the writer gives up after this many ops, and supposes that there is
+ * none: then a copy may be made that was not needed. */
 enum { SEARCH = 64 };
 
 struct contest { /* one writer of the version after `version` of `buffer` */
     uint32_t writer, buffer, version;
-    bool circle;       /* some reader needs what the writer computes */
-    double wait_us;    /* longest reader on another stream that nothing else orders before the writer */
-    uint32_t reader;   /* that one */
+    bool circle;         /* some reader needs what the writer computes */
+    double wait_us;      /* longest reader on another stream that nothing else orders before the writer */
+    uint32_t reader;     /* that one */
     uint32_t first, end; /* deps into the writer */
 };
 
@@ -66,7 +66,8 @@ static struct stem_value_id whole(struct stem_builder *b, const struct contest *
         return any;
     struct stem_value_id base = stem_value_origin(b->program, any);
     int64_t back = -(int64_t)stem_value_at(b->program, base)->tensor.offset;
-    return stem_build_view(b, base, stem_value_at(b->program, any)->name, (uint64_t)back, shape.rank, shape.dim, shape.stride);
+    return stem_build_view(b, base, stem_value_at(b->program, any)->name, (uint64_t)back, shape.rank, shape.dim,
+                           shape.stride);
 }
 
 static bool same_layout(const struct stem_tensor *a, const struct stem_tensor *b)
@@ -92,7 +93,8 @@ static struct stem_value_id seen_as(struct stem_builder *b, struct stem_value_id
     return (struct stem_value_id){b->program->values.len - 1};
 }
 
-static struct stem_operand *operand_of(const struct stem_program *p, const struct contest *c, uint32_t op, uint32_t *i)
+static struct stem_operand *operand_of(const struct stem_program *p, const struct contest *c, uint32_t op,
+                                       uint32_t *i)
 {
     struct stem_operand *o = (struct stem_operand *)p->ops.at[op].operands;
     for (; *i < p->ops.at[op].n_in; ++*i)
@@ -216,10 +218,11 @@ static bool decide(const struct state *s, const struct contest *c)
     }
     bool take = s->ctx->options->inplace == STEM_INPLACE_COPY ||
                 (s->ctx->options->inplace == STEM_INPLACE_AUTO && copy < c->wait_us);
-    stem_remark(s->ctx->diags, "inplace", stem_op_at(p, writer)->span,
-                "'%s' overwrites '%s', which '%s' reads on another stream: %s (waiting costs up to %.1f us, a copy %.1f us)",
-                stem_op_label(p, writer), value, stem_op_label(p, reader), take ? "a copy is made" : "it waits", c->wait_us,
-                copy);
+    stem_remark(
+        s->ctx->diags, "inplace", stem_op_at(p, writer)->span,
+        "'%s' overwrites '%s', which '%s' reads on another stream: %s (waiting costs up to %.1f us, a copy %.1f us)",
+        stem_op_label(p, writer), value, stem_op_label(p, reader), take ? "a copy is made" : "it waits", c->wait_us,
+        copy);
     return take;
 }
 
@@ -249,8 +252,12 @@ static bool one_writer(struct state *s, uint32_t first, uint32_t end)
         if (d.kind != STEM_DEP_ANTI)
             continue;
         const struct stem_value *v = stem_value_at(p, d.value);
-        struct contest c = {.writer = writer, .buffer = v->tensor.buffer, .version = v->version, .reader = STEM_NONE,
-                            .first = first, .end = end};
+        struct contest c = {.writer = writer,
+                            .buffer = v->tensor.buffer,
+                            .version = v->version,
+                            .reader = STEM_NONE,
+                            .first = first,
+                            .end = end};
         if (c.buffer >= s->n_buffers || s->changed[c.buffer])
             return false; /* in the next round */
         bool known = false;
@@ -281,7 +288,8 @@ static bool one_round(struct state *s)
     index_values(s);
     for (uint32_t first = 0, end; first < p->sched.deps.len; first = end) {
         bool anti = false;
-        for (end = first; end < p->sched.deps.len && p->sched.deps.at[end].to.n == p->sched.deps.at[first].to.n; end++)
+        for (end = first; end < p->sched.deps.len && p->sched.deps.at[end].to.n == p->sched.deps.at[first].to.n;
+             end++)
             anti |= p->sched.deps.at[end].kind == STEM_DEP_ANTI;
         if (anti && p->sched.deps.at[first].to.n < s->n_ops && !s->settled[p->sched.deps.at[first].to.n])
             copied |= one_writer(s, first, end);
@@ -291,7 +299,8 @@ static bool one_round(struct state *s)
 
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
-    struct state s = {.p = p, .ctx = ctx, .n_ops = p->ops.len, .settled = STEM_NEW_ARRAY(ctx->scratch, bool, p->ops.len)};
+    struct state s = {
+        .p = p, .ctx = ctx, .n_ops = p->ops.len, .settled = STEM_NEW_ARRAY(ctx->scratch, bool, p->ops.len)};
     for (bool again = true; again;) {
         s.round = stem_arena_new();
         again = one_round(&s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lanes: how many internal streams the driver will use on replay, by the model in src/lanes. Each segment that is
- * recorded is a graph of its own; its nodes are the ops in issue order, and its edges follow from streams and waits by
- * the rules of stream capture: an op depends on the previous op of its stream and on what the stream has waited for
- * since. The largest count is kept. More lanes than streams is a warning that names the first fork that opens one too
- * many; more than options.max_lanes is an error.
+ * recorded is a graph of its own; its nodes are the ops in issue order, and its edges follow from streams and waits
+ * by the rules of stream capture: an op depends on the previous op of its stream and on what the stream has waited
+ * for since. The largest count is kept. More lanes than streams is a warning that names the first fork that opens one
+ * too many; more than options.max_lanes is an error.
  */
 #include "lanes/lanes.h"
 
@@ -16,8 +16,8 @@
 struct state {
     struct stem_program *p;
     struct stem_pass_ctx *ctx;
-    uint32_t *node;  /* by op: its number in the graph of its segment */
-    uint32_t wait;   /* next of sched.waits */
+    uint32_t *node; /* by op: its number in the graph of its segment */
+    uint32_t wait;  /* next of sched.waits */
     uint32_t lanes; /* of the segment with most */
     bool warned;
 };
@@ -35,7 +35,8 @@ static struct stem_lane_graph segment_graph(struct state *s, uint32_t begin, uin
         struct stem_op_id id = p->sched.order.at[i];
         const struct stem_op *op = stem_op_at(p, id);
         s->node[id.n] = i - begin;
-        kind[i - begin] = op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "zero") ? STEM_LANE_MEMSET : STEM_LANE_KERNEL;
+        kind[i - begin] =
+            op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "zero") ? STEM_LANE_MEMSET : STEM_LANE_KERNEL;
         if (last[op->stream.n] != STEM_NONE)
             stem_vec_push(&edges, (struct stem_lane_edge){last[op->stream.n], i - begin, false});
         last[op->stream.n] = i - begin;
@@ -69,7 +70,8 @@ static uint32_t streams_used(const struct stem_program *p, uint32_t begin, uint3
 }
 
 /* Names the opening that makes one lane too many. */
-static void warn(struct state *s, const struct stem_lane_graph *g, const struct stem_lanes *l, uint32_t begin, uint32_t streams)
+static void warn(struct state *s, const struct stem_lane_graph *g, const struct stem_lanes *l, uint32_t begin,
+                 uint32_t streams)
 {
     const struct stem_program *p = s->p;
     struct stem_lane_openings o = {0};
@@ -109,8 +111,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     }
     p->sched.lanes = s.lanes;
     if (ctx->options->max_lanes && s.lanes > ctx->options->max_lanes) {
-        stem_error(ctx->diags, STEM_E_TOO_MANY_LANES, STEM_NOWHERE, "the driver will use %u lanes, and at most %u are allowed",
-                   s.lanes, ctx->options->max_lanes);
+        stem_error(ctx->diags, STEM_E_TOO_MANY_LANES, STEM_NOWHERE,
+                   "the driver will use %u lanes, and at most %u are allowed", s.lanes, ctx->options->max_lanes);
         return false;
     }
     return true;

@@ -2,11 +2,11 @@
  *
  * lifetime: from when to when each buffer is needed, in happens-before over all streams.
  *
- * A wait says that an op may start; a lifetime says that bytes must stay. They are different things: a buffer lives until
- * its last readers on every stream have run, whatever the host does meanwhile. last_use are the ops that touch the buffer
- * with no later one that does; first_use is the first in issue order. free_after is the earliest op in issue order after
- * which, on its own stream, all of last_use have happened: the place for a free that is safe without further waits.
- * `release` says only that the caller may free early, so it changes nothing here.
+ * A wait says that an op may start; a lifetime says that bytes must stay. They are different things: a buffer lives
+ * until its last readers on every stream have run, whatever the host does meanwhile. last_use are the ops that touch
+ * the buffer with no later one that does; first_use is the first in issue order. free_after is the earliest op in
+ * issue order after which, on its own stream, all of last_use have happened: the place for a free that is safe
+ * without further waits. `release` says only that the caller may free early, so it changes nothing here.
  *
  * Time: linear in operands, plus a binary search for each stream and buffer.
  */
@@ -51,7 +51,8 @@ struct lines {
 
 static struct lines lines_new(struct stem_arena *a, const struct stem_program *p)
 {
-    struct lines l = {STEM_NEW_ARRAY(a, uint32_t, p->streams.len + 2), STEM_NEW_ARRAY(a, uint32_t, p->sched.order.len)};
+    struct lines l = {STEM_NEW_ARRAY(a, uint32_t, p->streams.len + 2),
+                      STEM_NEW_ARRAY(a, uint32_t, p->sched.order.len)};
     for (uint32_t i = 0; i < p->sched.order.len; i++)
         l.begin[stem_op_at(p, p->sched.order.at[i])->stream.n + 2]++;
     for (uint32_t s = 2; s <= p->streams.len + 1; s++)
@@ -90,7 +91,8 @@ static struct stem_op_id free_place(const struct stem_hb *hb, const struct lines
     return best;
 }
 
-/* Adds the buffer's last uses to sched.last_use: of each stream the last op, without those that another one is after. */
+/* Adds the buffer's last uses to sched.last_use: of each stream the last op, without those that another one is after.
+ */
 static void last_uses(struct stem_program *p, const struct stem_hb *hb, const uint32_t *op, uint32_t n)
 {
     struct stem_op_id last[STEM_MAX_STREAMS];
@@ -142,7 +144,8 @@ static void check_owners(const struct stem_program *p, struct stem_diags *diags)
             const struct stem_buffer *b = &p->buffers.at[stem_value_at(p, o->value)->tensor.buffer];
             const char *name = stem_sym_str(p->strings, stem_value_at(p, o->value)->name);
             if (o->mode == STEM_MODE_RELEASE && b->kind != STEM_BUFFER_TEMP)
-                stem_error(diags, STEM_E_RELEASE_OWNED, o->span, "'%s' releases '%s', which is %s: its owner frees it",
+                stem_error(diags, STEM_E_RELEASE_OWNED, o->span,
+                           "'%s' releases '%s', which is %s: its owner frees it",
                            stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind]);
             if ((o->mode == STEM_MODE_CONSUME && (b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_WEIGHT)) ||
                 (o->mode == STEM_MODE_INOUT && b->kind == STEM_BUFFER_WEIGHT))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * memory: offsets of all temporaries in one slab. Two buffers share bytes only if every last use of one has happened
- * before every first use of the other, in happens-before over all streams; an op's own inputs and results are both alive
- * while it runs. place.c tries several heuristics and keeps the best; the lower bound is the heaviest set of buffers
- * found that no two of which may share.
+ * before every first use of the other, in happens-before over all streams; an op's own inputs and results are both
+ * alive while it runs. place.c tries several heuristics and keeps the best; the lower bound is the heaviest set of
+ * buffers found that no two of which may share.
  *
  * throttle.c keeps the slab of long programs from growing where streams could drift apart. If the slab is larger than
  * options.memory_budget, budget.c buys bytes with waits.

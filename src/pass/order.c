@@ -2,15 +2,15 @@
  *
  * order: in which order ops are issued. Segments follow each other; text order decides nothing but ties.
  *
- * An op's *rank* comes from the latest time at which it can start without delaying the op that ends the segment; an op
- * that leads nowhere comes soon after what it reads, since it only keeps that alive. So what is needed far down is not
- * computed far ahead, and lifetimes are short.
+ * An op's *rank* comes from the latest time at which it can start without delaying the op that ends the segment; an
+ * op that leads nowhere comes soon after what it reads, since it only keeps that alive. So what is needed far down is
+ * not computed far ahead, and lifetimes are short.
  *
- * main-first walks main by rank. Before a main op it issues the side ops that this op needs and that are not issued yet,
- * and nothing else: side work is recorded as late as possible (its fork events are recorded right after their producers
- * all the same, see events.c). Behind them go the side ops of those streams that no main op needs; such ops are also issued
- * if they could have been for PATIENCE main ops, so that what they read does not stay alive for ever. If a main op would
- * wait for a side stream and another one close by in rank would not, that one goes first.
+ * main-first walks main by rank. Before a main op it issues the side ops that this op needs and that are not issued
+ * yet, and nothing else: side work is recorded as late as possible (its fork events are recorded right after their
+ * producers all the same, see events.c). Behind them go the side ops of those streams that no main op needs; such ops
+ * are also issued if they could have been for PATIENCE main ops, so that what they read does not stay alive for ever.
+ * If a main op would wait for a side stream and another one close by in rank would not, that one goes first.
  *
  * side-first issues side ops before main ops wherever both could be next; program follows the text as far as the
  * dependencies allow. Both exist to show the difference.
@@ -32,18 +32,18 @@ struct leaf {
 struct state {
     struct stem_program *p;
     struct stem_graph succs, preds;
-    double *latest;          /* by op: when it should start */
-    uint32_t *rank;          /* by op: place in the order of `latest`, a topological order */
-    uint32_t *by_rank;       /* the inverse */
-    uint32_t *waiting;       /* by op: predecessors that are neither issued nor available */
-    bool *issued, *needed;   /* needed: by a main op of the segment */
-    double *finish;          /* by op: in the simulation, all side ops as early as possible */
+    double *latest;        /* by op: when it should start */
+    uint32_t *rank;        /* by op: place in the order of `latest`, a topological order */
+    uint32_t *by_rank;     /* the inverse */
+    uint32_t *waiting;     /* by op: predecessors that are neither issued nor available */
+    bool *issued, *needed; /* needed: by a main op of the segment */
+    double *finish;        /* by op: in the simulation, all side ops as early as possible */
     double free_at[STEM_MAX_STREAMS];
-    struct stem_heap ready;  /* main ops whose main predecessors are issued */
+    struct stem_heap ready;                         /* main ops whose main predecessors are issued */
     STEM_VEC(struct leaf) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
-    uint32_t leaf[STEM_MAX_STREAMS]; /* first of them that is not issued */
-    uint32_t n_main;                 /* main ops issued */
-    STEM_VEC(uint32_t) pull; /* ranks */
+    uint32_t leaf[STEM_MAX_STREAMS];                /* first of them that is not issued */
+    uint32_t n_main;                                /* main ops issued */
+    STEM_VEC(uint32_t) pull;                        /* ranks */
     STEM_VEC(uint32_t) stack;
 };
 
@@ -292,7 +292,8 @@ static void by_key(struct state *s, const uint32_t *ops, uint32_t n, const uint3
     }
 }
 
-static void order_segment(struct state *s, enum stem_order how, const uint32_t *ops, uint32_t n, const uint32_t *side_key)
+static void order_segment(struct state *s, enum stem_order how, const uint32_t *ops, uint32_t n,
+                          const uint32_t *side_key)
 {
     switch (how) {
     case STEM_ORDER_MAIN_FIRST:

@@ -21,7 +21,8 @@ static const struct stem_pass *const passes[] = {
 
 enum { N_PASSES = sizeof passes / sizeof *passes };
 
-static const char *const fact_names[] = {"expanded", "streams", "deps", "order", "waits", "lifetime", "memory", "lanes"};
+static const char *const fact_names[] = {"expanded", "streams",  "deps",   "order",
+                                         "waits",    "lifetime", "memory", "lanes"};
 
 const struct stem_pass *const *stem_pass_all(uint32_t *n)
 {

@@ -33,7 +33,7 @@ struct stem_pass_ctx {
 
 struct stem_pass {
     const char *name, *blurb;
-    uint32_t needs, gives, kills; /* enum stem_fact */
+    uint32_t needs, gives, kills;                                   /* enum stem_fact */
     bool (*run)(struct stem_program *p, struct stem_pass_ctx *ctx); /* false: errors were reported */
 };
 

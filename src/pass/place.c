@@ -68,7 +68,8 @@ struct stem_items stem_items_new(struct stem_arena *a, const struct stem_program
     struct stem_items s = {.n_streams = hb->n_streams};
     struct by_first *used = STEM_NEW_ARRAY(a, struct by_first, p->buffers.len);
     for (uint32_t b = 0; b < p->buffers.len; b++)
-        if (p->buffers.at[b].kind == STEM_BUFFER_TEMP && p->sched.first_use.at[b].n != STEM_NONE && p->buffers.at[b].bytes)
+        if (p->buffers.at[b].kind == STEM_BUFFER_TEMP && p->sched.first_use.at[b].n != STEM_NONE &&
+            p->buffers.at[b].bytes)
             used[s.n++] = (struct by_first){hb->position[p->sched.first_use.at[b].n], b};
     qsort(used, s.n, sizeof *used, first_first);
     s.at = STEM_NEW_ARRAY(a, struct stem_item, s.n);
@@ -77,8 +78,10 @@ struct stem_items stem_items_new(struct stem_arena *a, const struct stem_program
         uint32_t *done = STEM_NEW_ARRAY(a, uint32_t, hb->n_streams);
         for (uint32_t k = p->sched.last_use_begin.at[b]; k < p->sched.last_use_begin.at[b + 1]; k++)
             done[stem_op_at(p, p->sched.last_use.at[k])->stream.n] = hb->index[p->sched.last_use.at[k].n];
-        s.at[i] = (struct stem_item){.bytes = (p->buffers.at[b].bytes + align - 1) & ~(uint64_t)(align - 1), .align = align,
-                                     .buffer = b, .stream = stem_op_at(p, p->sched.first_use.at[b])->stream.n,
+        s.at[i] = (struct stem_item){.bytes = (p->buffers.at[b].bytes + align - 1) & ~(uint64_t)(align - 1),
+                                     .align = align,
+                                     .buffer = b,
+                                     .stream = stem_op_at(p, p->sched.first_use.at[b])->stream.n,
                                      .known = known_before(a, p, hb, t.op + t.begin[b], t.begin[b + 1] - t.begin[b]),
                                      .done = done};
     }
@@ -187,7 +190,8 @@ void stem_place(struct stem_program *p, struct stem_arena *scratch)
     struct stem_items s = stem_items_new(scratch, p);
     uint64_t pairs = 64 * (uint64_t)s.n + 100000, *offset = STEM_NEW_ARRAY(scratch, uint64_t, s.n);
     struct best best = {UINT64_MAX, STEM_NEW_ARRAY(scratch, uint64_t, s.n), s.n};
-    struct stem_conflicts c = stem_conflicts_new(scratch, &s, pairs < UINT32_MAX / 4 ? (uint32_t)pairs : UINT32_MAX / 4);
+    struct stem_conflicts c =
+        stem_conflicts_new(scratch, &s, pairs < UINT32_MAX / 4 ? (uint32_t)pairs : UINT32_MAX / 4);
     for (uint32_t way = 0; way < 6 && best.bytes > c.bound; way++) {
         bool tightest = way & 1;
         if (way >= 2 && !c.begin)

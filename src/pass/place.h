@@ -9,10 +9,10 @@
 
 /* A temporary buffer that is used. Items are in the order of their first use. */
 struct stem_item {
-    uint64_t bytes; /* rounded up to the alignment */
+    uint64_t bytes;                 /* rounded up to the alignment */
     uint32_t align, buffer, stream; /* stream of the first use */
-    const uint32_t *known; /* by stream: what has happened before any first use */
-    const uint32_t *done;  /* by stream: place of the last use, 0 if none */
+    const uint32_t *known;          /* by stream: what has happened before any first use */
+    const uint32_t *done;           /* by stream: place of the last use, 0 if none */
 };
 
 struct stem_items {

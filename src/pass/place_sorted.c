@@ -63,8 +63,8 @@ uint64_t stem_place_sorted(struct stem_arena *a, const struct stem_items *s, con
         stem_vec_clear(&taken);
         for (uint32_t e = c->begin[i]; e < c->begin[i + 1]; e++)
             if (placed[c->other[e]])
-                stem_vec_push(&taken, (struct range){offset[c->other[e]],
-                                                     offset[c->other[e]] + s->at[c->other[e]].bytes});
+                stem_vec_push(&taken,
+                              (struct range){offset[c->other[e]], offset[c->other[e]] + s->at[c->other[e]].bytes});
         if (taken.len > 1)
             qsort(taken.at, taken.len, sizeof *taken.at, by_begin);
         offset[i] = gap(&s->at[i], taken.at, taken.len, tightest);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Placement in order of first use. The slab is a list of regions by address; a region is free or holds the item that used
- * it last. An item may take any run of regions whose items it knows to be done, so that nothing has to be simulated. What
- * is done for good becomes free and is merged; what no later item can know to be done is merged, too, and never looked
- * into. So the list is as long as there are items alive, whatever the program's length.
+ * Placement in order of first use. The slab is a list of regions by address; a region is free or holds the item that
+ * used it last. An item may take any run of regions whose items it knows to be done, so that nothing has to be
+ * simulated. What is done for good becomes free and is merged; what no later item can know to be done is merged, too,
+ * and never looked into. So the list is as long as there are items alive, whatever the program's length.
  */
 #include "pass/place.h"
 
@@ -117,7 +117,8 @@ static void put(struct state *x, uint32_t i, uint64_t at)
 
 uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool tightest, uint64_t *offset)
 {
-    struct state x = {.s = s, .last_known = STEM_NEW_ARRAY(a, const uint32_t *, s->n_streams),
+    struct state x = {.s = s,
+                      .last_known = STEM_NEW_ARRAY(a, const uint32_t *, s->n_streams),
                       .last_item = STEM_NEW_ARRAY(a, uint32_t, s->n_streams)};
     uint64_t size = 0;
     for (uint32_t i = 0; i < s->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The schedule as text. Each line is an op in issue order: its number, stream, name, what it waits for on other streams,
- * and whether an event is recorded after it. Segments start with `segment N` and end with main's joins.
+ * The schedule as text. Each line is an op in issue order: its number, stream, name, what it waits for on other
+ * streams, and whether an event is recorded after it. Segments start with `segment N` and end with main's joins.
  *
  *     segment 0: record
  *     0 main x

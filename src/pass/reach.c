@@ -14,8 +14,8 @@ struct state {
     const struct stem_program *p;
     struct stem_graph succs;
     struct stem_reach *r;
-    uint32_t n;                     /* streams */
-    uint32_t *end_row;              /* of the end of the present segment */
+    uint32_t n;        /* streams */
+    uint32_t *end_row; /* of the end of the present segment */
     uint32_t end_index;
     uint32_t below[STEM_MAX_STREAMS]; /* by stream: the op after the one at hand, in this segment; STEM_NONE */
 };
@@ -33,7 +33,8 @@ static void consider(struct nexts *x, uint32_t stream, uint32_t index, const uin
     }
 }
 
-/* Fills `row` from the successors; true if one of those on another stream is not reached through another successor. */
+/* Fills `row` from the successors; true if one of those on another stream is not reached through another successor.
+ */
 static bool merge(const struct state *s, uint32_t stream, const struct nexts *x, uint32_t *row)
 {
     bool crosses = false;
@@ -122,7 +123,7 @@ struct stem_reach stem_reach_new(struct stem_arena *a, const struct stem_program
 
 /* ---- forks that nothing runs beside ---- */
 
-struct block { /* side ops from one fork to the next */
+struct block {              /* side ops from one fork to the next */
     struct stem_op_id head; /* NO_OP: none open */
     bool alone;
 };
@@ -165,7 +166,9 @@ void stem_events_remarks(const struct stem_program *p, struct stem_pass_ctx *ctx
             struct stem_op_id id = p->sched.order.at[i];
             uint32_t stream = stem_op_at(p, id)->stream.n;
             bool forked = false;
-            for (; w < p->sched.waits.len && (p->sched.waits.at[w].to.n == id.n || p->sched.waits.at[w].to.n == STEM_NONE); w++)
+            for (; w < p->sched.waits.len &&
+                   (p->sched.waits.at[w].to.n == id.n || p->sched.waits.at[w].to.n == STEM_NONE);
+                 w++)
                 forked |= p->sched.waits.at[w].to.n == id.n;
             if (!stream)
                 continue;

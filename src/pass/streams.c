@@ -4,8 +4,8 @@
  *
  * Pins come first. If the program pins any op, its author has decided, and the other ops follow: an op between ops of
  * one side stream (all its producers and all its readers are there) joins them, any other goes to main; so producers
- * before a fork and consumers after a join are on main. If nothing is pinned, streams_auto.c looks for chains that are
- * worth a fork. With one_stream everything is on main: the reference schedule.
+ * before a fork and consumers after a join are on main. If nothing is pinned, streams_auto.c looks for chains that
+ * are worth a fork. With one_stream everything is on main: the reference schedule.
  *
  * Time: linear, but for the sort of the chains.
  */
@@ -49,8 +49,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     if (ctx->options->one_stream)
         return true;
     if (p->streams.len > STEM_MAX_STREAMS) {
-        stem_error(ctx->diags, STEM_E_MANY_STREAMS, STEM_NOWHERE, "the program has %u streams, and at most %d are possible",
-                   p->streams.len, STEM_MAX_STREAMS);
+        stem_error(ctx->diags, STEM_E_MANY_STREAMS, STEM_NOWHERE,
+                   "the program has %u streams, and at most %d are possible", p->streams.len, STEM_MAX_STREAMS);
         return false;
     }
     stem_deps_build(p, ctx->scratch, NULL);
@@ -72,6 +72,7 @@ const struct stem_pass stem_pass_streams = {
     .name = "streams",
     .blurb = "which stream each op runs on: pins, else the critical path is main",
     .gives = STEM_FACT_STREAMS,
-    .kills = STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
+    .kills =
+        STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
     .run = run,
 };

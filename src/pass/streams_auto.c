@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * streams, when nothing is pinned. In each segment the critical path by estimated cost is main. What is left falls into
- * *side groups*: ops connected by data whose windows on the critical path overlap. A group's window reaches from the
- * last critical op that it needs (`fork`) to the first that needs it (`join`). The group goes to a side stream if what
- * that saves is more than the price of a fork, else to main.
+ * streams, when nothing is pinned. In each segment the critical path by estimated cost is main. What is left falls
+ * into *side groups*: ops connected by data whose windows on the critical path overlap. A group's window reaches from
+ * the last critical op that it needs (`fork`) to the first that needs it (`join`). The group goes to a side stream if
+ * what that saves is more than the price of a fork, else to main.
  *
- * What it saves: on main the group costs its whole time. On a side stream it costs the time by which the window is too
- * short for it, and where both sides want the same bandwidth or multiprocessors, overlapping does not help: together
- * they take at least the sum of their bytes over the bandwidth and the sum of their shares of the machine.
+ * What it saves: on main the group costs its whole time. On a side stream it costs the time by which the window is
+ * too short for it, and where both sides want the same bandwidth or multiprocessors, overlapping does not help:
+ * together they take at least the sum of their bytes over the bandwidth and the sum of their shares of the machine.
  *
  * Earlier decisions count: loads of groups are kept in Fenwick trees over the critical path, so that the whole is
  * O(n log n).
@@ -60,7 +60,7 @@ struct state {
     uint32_t *fork, *join; /* by op: last critical place before it, first after it (1-based; NEVER) */
     uint32_t *group;       /* union-find, by op */
     uint32_t n_places;
-    uint32_t *segment_end; /* last critical place of each segment */
+    uint32_t *segment_end;                            /* last critical place of each segment */
     struct sums load[STEM_MAX_STREAMS], bytes, share; /* by critical place */
 };
 
@@ -173,7 +173,8 @@ static struct group *collect(struct state *s, uint32_t *n_groups)
             continue;
         if (!number[root]) {
             number[root] = ++n;
-            groups[n - 1] = (struct group){.first = root, .fork = NEVER, .join = NEVER, .segment = s->p->ops.at[op].segment};
+            groups[n - 1] =
+                (struct group){.first = root, .fork = NEVER, .join = NEVER, .segment = s->p->ops.at[op].segment};
         }
         struct group *g = &groups[number[root] - 1];
         uint32_t end = s->segment_end[g->segment] + 1, join = s->join[op] < end ? s->join[op] : end;
@@ -199,9 +200,10 @@ static struct group *collect(struct state *s, uint32_t *n_groups)
 /* Time that a group on `stream` adds, for all that main does meanwhile. */
 static double stall(const struct state *s, const struct group *g, uint32_t stream)
 {
-    double early = sums_in(&s->load[stream], g->fork, g->join - 1) + g->needed_us -
-                   sums_in(&s->load[0], g->fork, g->join - 1);
-    double late = sums_in(&s->load[stream], g->fork, g->last - 1) + g->us - sums_in(&s->load[0], g->fork, g->last - 1);
+    double early =
+        sums_in(&s->load[stream], g->fork, g->join - 1) + g->needed_us - sums_in(&s->load[0], g->fork, g->join - 1);
+    double late =
+        sums_in(&s->load[stream], g->fork, g->last - 1) + g->us - sums_in(&s->load[0], g->fork, g->last - 1);
     double most = early > late ? early : late;
     return most > 0 ? most : 0;
 }
@@ -213,7 +215,8 @@ static double contention(const struct state *s, const struct group *g)
     while (end < g->last - 1 && sums_in(&s->load[0], g->fork, end) < g->us)
         end++;
     double main_us = sums_in(&s->load[0], g->fork, end);
-    double bytes = g->bytes_us + sums_in(&s->bytes, g->fork, end), share = g->share_us + sums_in(&s->share, g->fork, end);
+    double bytes = g->bytes_us + sums_in(&s->bytes, g->fork, end),
+           share = g->share_us + sums_in(&s->share, g->fork, end);
     double least = bytes > share ? bytes : share;
     return least > main_us ? least - main_us : 0;
 }
@@ -221,8 +224,9 @@ static double contention(const struct state *s, const struct group *g)
 static uint32_t side_stream(struct state *s, uint32_t number)
 {
     while (s->p->streams.len <= number) {
-        struct stem_sym name = s->p->streams.len == 1 ? stem_intern(s->p->strings, "side")
-                                                      : stem_intern_printf(s->p->strings, "side%u", s->p->streams.len);
+        struct stem_sym name = s->p->streams.len == 1
+                                   ? stem_intern(s->p->strings, "side")
+                                   : stem_intern_printf(s->p->strings, "side%u", s->p->streams.len);
         stem_vec_push(&s->p->streams, (struct stem_stream_decl){.name = name});
     }
     return number;
@@ -245,13 +249,16 @@ static uint32_t decide(struct state *s, const struct group *g)
     struct stem_op_id first = {g->first};
     struct stem_span at = s->p->ops.at[g->first].span;
     if (gain <= o->target.fork_us) {
-        stem_remark(s->ctx->diags, "streams", at, "'%s' (%u op%s, %.1f us) stays on main: a side stream would save %.1f us, "
-                    "and a fork costs %.1f", stem_op_label(s->p, first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us,
-                    gain > 0 ? gain : 0.0, o->target.fork_us);
+        stem_remark(s->ctx->diags, "streams", at,
+                    "'%s' (%u op%s, %.1f us) stays on main: a side stream would save %.1f us, "
+                    "and a fork costs %.1f",
+                    stem_op_label(s->p, first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us, gain > 0 ? gain : 0.0,
+                    o->target.fork_us);
         return 0;
     }
     side_stream(s, best);
-    stem_remark(s->ctx->diags, "streams", at, "'%s' (%u op%s, %.1f us) goes to stream '%s': saves %.1f us, and a fork costs %.1f",
+    stem_remark(s->ctx->diags, "streams", at,
+                "'%s' (%u op%s, %.1f us) goes to stream '%s': saves %.1f us, and a fork costs %.1f",
                 stem_op_label(s->p, first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us,
                 stem_sym_str(s->p->strings, s->p->streams.at[best].name), gain, o->target.fork_us);
     return best;
@@ -280,7 +287,8 @@ void stem_streams_auto(struct stem_program *p, struct stem_pass_ctx *ctx, const 
     critical_paths(&s);
     windows(&s);
     connect(&s);
-    uint32_t n_groups, streams = ctx->options->max_streams < STEM_MAX_STREAMS ? ctx->options->max_streams : STEM_MAX_STREAMS;
+    uint32_t n_groups,
+        streams = ctx->options->max_streams < STEM_MAX_STREAMS ? ctx->options->max_streams : STEM_MAX_STREAMS;
     struct group *groups = collect(&s, &n_groups);
     for (uint32_t i = 0; i < streams; i++)
         s.load[i] = sums_new(ctx->scratch, s.n_places + 1);

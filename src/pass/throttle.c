@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stream that nothing makes wait for another, such as one that only clears accumulators or only stores into a cache,
- * may run far ahead of it or lag far behind, so that in a program of many layers no bytes could ever be used again: the
- * slab would grow with the layers. A wait now and then bounds that, and costs nothing as long as it is for something that
- * happened long ago. So where an op that needs new bytes knows nothing of the last two periods of another stream, it
- * waits for what that stream did a period ago. A period is the time of PERIOD average ops.
+ * A stream that nothing makes wait for another, such as one that only clears accumulators or only stores into a
+ * cache, may run far ahead of it or lag far behind, so that in a program of many layers no bytes could ever be used
+ * again: the slab would grow with the layers. A wait now and then bounds that, and costs nothing as long as it is for
+ * something that happened long ago. So where an op that needs new bytes knows nothing of the last two periods of
+ * another stream, it waits for what that stream did a period ago. A period is the time of PERIOD average ops.
  *
- * Time is that of main when an op is issued: side ops are issued late, so that this is about when they are needed. Deps
- * follow issue order, so they never close a circle. The whole is kept only if it pays; longer periods are tried if the
- * schedule would get longer.
+ * Time is that of main when an op is issued: side ops are issued late, so that this is about when they are needed.
+ * Deps follow issue order, so they never close a circle. The whole is kept only if it pays; longer periods are tried
+ * if the schedule would get longer.
  */
 #include "pass/throttle.h"
 
@@ -59,8 +59,8 @@ void stem_memory_rebuild(struct stem_program *p, struct stem_pass_ctx *ctx)
 struct state {
     struct stem_program *p;
     struct stem_hb *hb;
-    double *time;        /* by op: main's time when it was issued */
-    bool *allocates;     /* by op: first use of a temporary */
+    double *time;                     /* by op: main's time when it was issued */
+    bool *allocates;                  /* by op: first use of a temporary */
     uint32_t *line[STEM_MAX_STREAMS]; /* by stream: its ops in the present segment, in order */
     uint32_t len[STEM_MAX_STREAMS];
     uint32_t past[STEM_MAX_STREAMS][STEM_MAX_STREAMS];  /* by waiting and other stream: ops that ended a period ago */
@@ -82,7 +82,8 @@ static void one_op(struct state *s, uint32_t op, double period)
         if (*past <= *known || s->time[s->line[t][*known]] > s->time[op] - 2 * period)
             continue;
         *known = *past;
-        stem_vec_push(&p->sched.deps, (struct stem_dep){{s->line[t][*past - 1]}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
+        stem_vec_push(&p->sched.deps,
+                      (struct stem_dep){{s->line[t][*past - 1]}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
     }
 }
 
@@ -133,9 +134,11 @@ void stem_memory_throttle(struct stem_program *p, struct stem_pass_ctx *ctx)
         stem_memory_sort_deps(p);
         stem_memory_rebuild(p, ctx);
         if (p->sched.slab_bytes <= bytes - bytes / 10 && p->sched.critical_path_us <= 1.01 * us) {
-            stem_remark(ctx->diags, "memory", STEM_NOWHERE, "%u waits between streams that drift apart save %llu of %llu bytes; "
-                        "the schedule takes %.1f us instead of %.1f", n, (unsigned long long)(bytes - p->sched.slab_bytes),
-                        (unsigned long long)bytes, p->sched.critical_path_us, us);
+            stem_remark(ctx->diags, "memory", STEM_NOWHERE,
+                        "%u waits between streams that drift apart save %llu of %llu bytes; "
+                        "the schedule takes %.1f us instead of %.1f",
+                        n, (unsigned long long)(bytes - p->sched.slab_bytes), (unsigned long long)bytes,
+                        p->sched.critical_path_us, us);
             return;
         }
         bool shrinks = p->sched.slab_bytes <= bytes - bytes / 10;

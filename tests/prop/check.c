@@ -46,7 +46,8 @@ static bool overlap(const struct stem_tensor *a, const struct stem_tensor *b)
     return a->offset < b->offset + stem_tensor_extent(b) && b->offset < a->offset + stem_tensor_extent(a);
 }
 
-/* Values have value semantics: whoever touches an older version of a buffer comes before whoever makes a newer one. */
+/* Values have value semantics: whoever touches an older version of a buffer comes before whoever makes a newer one.
+ */
 static void must_of_operands(struct world *w, uint32_t a, uint32_t b)
 {
     const struct stem_op *x = &w->p->ops.at[a], *y = &w->p->ops.at[b];
@@ -62,7 +63,8 @@ static void must_of_operands(struct world *w, uint32_t a, uint32_t b)
                 must(w, a, b);
             if (v->version == u->version && writes(x, i) && !writes(y, k) && overlap(&v->tensor, &u->tensor))
                 must(w, a, b);
-            if (v->version == u->version && y->operands[k].mode == STEM_MODE_CONSUME && x->operands[i].mode != STEM_MODE_CONSUME)
+            if (v->version == u->version && y->operands[k].mode == STEM_MODE_CONSUME &&
+                x->operands[i].mode != STEM_MODE_CONSUME)
                 must(w, a, b);
         }
 }

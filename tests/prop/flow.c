@@ -99,7 +99,9 @@ static bool declaration(struct reader *r)
     static const struct {
         const char *word;
         enum stem_buffer_kind kind;
-    } kinds[] = {{"input ", STEM_BUFFER_INPUT}, {"weight ", STEM_BUFFER_WEIGHT}, {"state ", STEM_BUFFER_STATE},
+    } kinds[] = {{"input ", STEM_BUFFER_INPUT},
+                 {"weight ", STEM_BUFFER_WEIGHT},
+                 {"state ", STEM_BUFFER_STATE},
                  {"output ", STEM_BUFFER_OUTPUT}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (take(r, kinds[i].word)) {
@@ -134,8 +136,10 @@ static void operands(struct reader *r, struct op *op, enum stem_mode mode)
         if (mode == STEM_MODE_OUT) {
             struct stem_sym s = name(r);
             uint32_t v = find(r, s);
-            bool given = v != STEM_NONE && stem_buffer_at(r->f->program, (struct stem_buffer_id){
-                                               r->f->program->values.at[v].tensor.buffer})->kind == STEM_BUFFER_OUTPUT;
+            bool given =
+                v != STEM_NONE &&
+                stem_buffer_at(r->f->program, (struct stem_buffer_id){r->f->program->values.at[v].tensor.buffer})
+                        ->kind == STEM_BUFFER_OUTPUT;
             in->value = given ? (struct stem_value_id){v} : buffer(r, STEM_BUFFER_TEMP, s);
         } else {
             in->value = value(r);
@@ -156,8 +160,11 @@ static bool field(struct reader *r, struct op *op)
     static const struct {
         const char *word;
         enum stem_mode mode;
-    } modes[] = {{"R{", STEM_MODE_IN}, {"W{", STEM_MODE_OUT}, {"inout{", STEM_MODE_INOUT},
-                 {"consume{", STEM_MODE_CONSUME}, {"release{", STEM_MODE_RELEASE}};
+    } modes[] = {{"R{", STEM_MODE_IN},
+                 {"W{", STEM_MODE_OUT},
+                 {"inout{", STEM_MODE_INOUT},
+                 {"consume{", STEM_MODE_CONSUME},
+                 {"release{", STEM_MODE_RELEASE}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (take(r, modes[i].word)) {
             operands(r, op, modes[i].mode);
@@ -217,7 +224,8 @@ static void statement(struct reader *r)
         if (op.in[i].mode == STEM_MODE_INOUT)
             bind(r, op.next[i], results[i]);
     struct stem_op *o = stem_op_at(p, id);
-    o->cost = (struct stem_cost){.bytes_read = (uint64_t)op.bytes, .flops = (uint64_t)(op.us * 1e-6 * r->target.flops),
+    o->cost = (struct stem_cost){.bytes_read = (uint64_t)op.bytes,
+                                 .flops = (uint64_t)(op.us * 1e-6 * r->target.flops),
                                  .blocks = r->target.n_sms};
     if (op.bytes > 0)
         o->cost.flops = 0;

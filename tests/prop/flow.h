@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A notation for small dataflow programs, so that tests of passes read as tables. Statements end with ';' or a newline:
+ * A notation for small dataflow programs, so that tests of passes read as tables. Statements end with ';' or a
+ * newline:
  *
  *     input h:1024           an external buffer of that many bytes (also weight, state, output)
  *     view v = x 0 512       512 bytes of x from byte 0
@@ -9,7 +10,8 @@
  *
  * Fields of an op: R{a,b} reads; W{a:bytes} writes (1024 bytes unless said; a name declared as output is written in
  * place); inout{x>y} writes in place, y is the new version; consume{x}; release{x}; after{op}; res{name} resource;
- * us=5 its time when alone, without the launch; bytes=1000 what it moves. The values are of type u8. Ops are extern ones.
+ * us=5 its time when alone, without the launch; bytes=1000 what it moves. The values are of type u8. Ops are extern
+ * ones.
  */
 #ifndef STEM_TESTS_FLOW_H
 #define STEM_TESTS_FLOW_H

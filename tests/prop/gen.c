@@ -145,7 +145,8 @@ static void one_op(struct gen *g)
             continue;
         struct slot s = g->slots.at[i];
         enum stem_mode mode = STEM_MODE_IN;
-        bool temp = g->f->program->buffers.at[stem_value_at(g->f->program, s.value)->tensor.buffer].kind == STEM_BUFFER_TEMP;
+        bool temp =
+            g->f->program->buffers.at[stem_value_at(g->f->program, s.value)->tensor.buffer].kind == STEM_BUFFER_TEMP;
         if (s.writable && !s.overwritten && gen_chance(&g->rng, 15))
             mode = STEM_MODE_INOUT;
         else if (temp && !s.overwritten && g->o->odd && gen_chance(&g->rng, 3))
@@ -181,8 +182,9 @@ struct flow gen_program(uint64_t seed, const struct gen_options *options)
     g.b = stem_builder_new(f.program, f.dims, f.diags);
     g.resource[0] = stem_intern(f.strings, "comm");
     g.resource[1] = stem_intern(f.strings, "link");
-    stem_vec_push(&f.program->decls, (struct stem_decl){.class = STEM_OP_EXTERN, .name = stem_intern(f.strings, "work"),
-                                                        .span = STEM_NOWHERE});
+    stem_vec_push(
+        &f.program->decls,
+        (struct stem_decl){.class = STEM_OP_EXTERN, .name = stem_intern(f.strings, "work"), .span = STEM_NOWHERE});
     for (uint32_t i = 1; i < options->streams; i++)
         stem_vec_push(&f.program->streams, (struct stem_stream_decl){stem_intern_printf(f.strings, "s%u", i), 0});
     for (uint32_t i = 0; i < 4; i++)
@@ -204,6 +206,9 @@ struct flow gen_program(uint64_t seed, const struct gen_options *options)
 struct gen_options gen_any(uint64_t seed, uint32_t most_ops)
 {
     struct gen_rng r = {seed ^ UINT64_C(0x5bd1e995)};
-    return (struct gen_options){.ops = 1 + gen_below(&r, most_ops), .streams = gen_below(&r, 5), .odd = gen_chance(&r, 60),
-                                .stale = gen_chance(&r, 30), .layers = 1};
+    return (struct gen_options){.ops = 1 + gen_below(&r, most_ops),
+                                .streams = gen_below(&r, 5),
+                                .odd = gen_chance(&r, 60),
+                                .stale = gen_chance(&r, 30),
+                                .layers = 1};
 }

@@ -96,4 +96,5 @@ static void slabs_are_small(void)
 }
 
 UNIT_MAIN("prop_pass", {"schedules are right and minimal", schedules_are_right},
-          {"the same program has the same schedule", same_program_same_schedule}, {"slabs are small", slabs_are_small})
+          {"the same program has the same schedule", same_program_same_schedule},
+          {"slabs are small", slabs_are_small})
