@@ -43,11 +43,12 @@ float stem_f16_to_float(uint16_t bits)
 }
 
 /* Magnitude m >= 0 as a small format: `fraction` bits of fraction, least normal 2^low. Returns exponent field and
- * fraction as one number, rounded to nearest even; may be too large for the format. Adding a power of two whose last
- * place is the format's makes the hardware round. */
+ * fraction as one number, rounded to nearest even; may be too large for the format. */
 static uint32_t small_float(float m, int fraction, int low)
 {
     int e;
+    if (m == 0)
+        return 0;
     frexpf(m, &e); /* m in [2^(e-1), 2^e) */
     int unit = (e - 1 > low ? e - 1 : low) - fraction;
     uint32_t n = (uint32_t)rint(ldexp((double)m, -unit)); /* m in units of its last place */

@@ -71,6 +71,10 @@ UNIT_TESTS += %D%/test_read
 %C%_test_read_SOURCES = %D%/test_read.c %D%/unit.h
 %C%_test_read_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_ops
+%C%_test_ops_SOURCES = %D%/test_ops.c %D%/unit.h
+%C%_test_ops_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * References against small independent computations; conversions against their definition; pointwise expressions.
+ */
+#include "unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/build.h"
+#include "ops/pointwise/expr.h"
+#include "ops/ref.h"
+#include "ops/rule.h"
+#include "ops/strided.h"
+
+static uint64_t seed = 7;
+
+static uint32_t random_below(uint32_t n)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(seed >> 33) % n;
+}
+
+static float random_float(void)
+{
+    return ((float)random_below(20001) - 10000.0f) / 2500.0f;
+}
+
+/* ---- conversions ---- */
+
+static float f16(uint32_t bits) { return stem_f16_to_float((uint16_t)bits); }
+static float bf16(uint32_t bits) { return stem_bf16_to_float((uint16_t)bits); }
+static float e4m3(uint32_t bits) { return stem_e4m3_to_float((uint8_t)bits); }
+static uint32_t to_f16(float x) { return stem_float_to_f16(x); }
+static uint32_t to_bf16(float x) { return stem_float_to_bf16(x); }
+static uint32_t to_e4m3(float x) { return stem_float_to_e4m3(x); }
+
+static const struct {
+    const char *name;
+    float (*load)(uint32_t bits);
+    uint32_t (*store)(float x);
+    uint32_t sign, largest; /* bits of -0, and of the largest finite number */
+    float tiny, most;       /* the smallest and the largest number, from the format's definition */
+    uint32_t beyond;        /* what 2 * most becomes */
+} formats[] = {
+    {"f16", f16, to_f16, 0x8000, 0x7bff, 0x1p-24f, 65504, 0x7c00},
+    {"bf16", bf16, to_bf16, 0x8000, 0x7f7f, 0x1p-133f, 0x1.fep127f, 0x7f80},
+    {"e4m3", e4m3, to_e4m3, 0x80, 0x7e, 0x1p-9f, 448, 0x7e},
+};
+
+/* Numbers ascend with their bits, so neighbours are b and b + 1; halfway between them the even one wins. */
+static void conversions(void)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        uint32_t sign = formats[i].sign;
+        CU_ASSERT_EQUAL(formats[i].load(1), formats[i].tiny);
+        CU_ASSERT_EQUAL(formats[i].load(formats[i].largest), formats[i].most);
+        for (uint32_t b = 0; b <= formats[i].largest; b++) {
+            float x = formats[i].load(b), y = formats[i].load(b + 1);
+            CU_ASSERT_FATAL(formats[i].store(x) == b && formats[i].store(-x) == (b | sign));
+            CU_ASSERT_FATAL(formats[i].load(b | sign) == -x);
+            if (b == formats[i].largest)
+                continue;
+            float half = x + (y - x) / 2;
+            CU_ASSERT_FATAL(x < half && half < y);
+            CU_ASSERT_FATAL(formats[i].store(half) == b + (b & 1));
+            CU_ASSERT_FATAL(formats[i].store(nextafterf(half, 0)) == b);
+            CU_ASSERT_FATAL(formats[i].store(nextafterf(half, INFINITY)) == b + 1);
+            CU_ASSERT_FATAL(formats[i].store(-half) == (sign | (b + (b & 1))));
+        }
+        CU_ASSERT(isnan(formats[i].load(formats[i].store(NAN))));
+        CU_ASSERT_EQUAL(formats[i].store(2 * formats[i].most), formats[i].beyond);
+        CU_ASSERT_EQUAL(formats[i].store(-INFINITY), (formats[i].beyond | sign));
+        CU_ASSERT_EQUAL(formats[i].store(0), 0);
+    }
+    CU_ASSERT_EQUAL(to_f16(65519.9f), 0x7bff); /* below halfway to 65536 */
+    CU_ASSERT_EQUAL(to_f16(65520.0f), 0x7c00);
+    CU_ASSERT_EQUAL(to_bf16(0x1.fffffep127f), 0x7f80);
+    CU_ASSERT(isinf(f16(0x7c00)) && isinf(bf16(0xff80)) && isnan(f16(0x7c01)) && isnan(e4m3(0xff)));
+}
+
+static const struct {
+    float x;
+    enum stem_dtype t;
+    int64_t stored;
+} integers[] = {
+    {0.5f, STEM_I32, 0},           {1.5f, STEM_I32, 2},
+    {-2.5f, STEM_I32, -2},         {-2.6f, STEM_I32, -3},
+    {3e9f, STEM_I32, INT32_MAX},   {-3e9f, STEM_I32, INT32_MIN},
+    {NAN, STEM_I32, 0},            {1e19f, STEM_I64, INT64_MAX},
+    {-1e19f, STEM_I64, INT64_MIN}, {1e15f, STEM_I64, 999999986991104},
+    {NAN, STEM_I64, 0},            {INFINITY, STEM_U8, 255},
+    {-1, STEM_U8, 0},              {254.5f, STEM_U8, 254},
+    {NAN, STEM_U8, 0},
+};
+
+static void integer_conversions(void)
+{
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        int64_t memory[1] = {0};
+        stem_ref_store(integers[i].t, memory, 0, integers[i].x);
+        CU_ASSERT_EQUAL(stem_ref_load_int(integers[i].t, memory, 0), integers[i].stored);
+    }
+    CU_ASSERT_EQUAL(stem_ref_round(STEM_BF16, 1.00390625f), 1.0f);
+    CU_ASSERT_EQUAL(stem_ref_round(STEM_F32, 0.1f), 0.1f);
+}
+
+/* ---- expressions ---- */
+
+static const struct {
+    const char *text;
+    float in[3], value;
+} values[] = {
+    {"i0", {3}, 3},
+    {"c:0.1", {0}, 0.1f},
+    {"i0 i1 sub", {3, 5}, -2},
+    {"i0 i1 i2 mul add", {1, 2, 3}, 7},
+    {"i0 i1 div", {1, 3}, 1.0f / 3.0f},
+    {"i0 neg abs", {-3}, 3},
+    {"i0 relu", {-3}, 0},
+    {"i0 i1 min", {2, -1}, -1},
+    {"i0 i1 max", {2, -1}, 2},
+    {"i0 i1 max", {NAN, 1}, NAN},
+    {"i0 i1 max", {1, NAN}, NAN},
+    {"i0 i1 min", {1, NAN}, NAN},
+    {"i0 relu", {NAN}, NAN},
+    {"i0 sqrt", {2}, 1.41421354f},
+    {"i0 rsqrt", {4}, 0.5f},
+    {"i0 exp", {1}, 2.71828175f},
+    {"i0 log", {10}, 2.30258512f},
+    {"i0 tanh", {0.5f}, 0.46211717f},
+    {"i0 sigmoid", {0}, 0.5f},
+    {"i0 silu", {1}, 0.731058578f},
+    {"i0 silu", {-200}, -0.0f},
+    {"i0 gelu", {1}, 0.841344746f},
+    {"i0 gelu_tanh", {1}, 0.841192f},
+    {"i0 as:bf16", {1.01f}, 1.0078125f},
+    {"i0 as:f32", {1.01f}, 1.01f},
+    {"i0 as:i32 as:f8e4m3", {449.6f}, 448},
+};
+
+static void expressions(void)
+{
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct stem_expr e;
+        const char *why;
+        float scratch[STEM_EXPR_MAX_NODES], out;
+        const float *in[3] = {&values[i].in[0], &values[i].in[1], &values[i].in[2]};
+        CU_ASSERT_FATAL(stem_expr_parse(&e, values[i].text, &why));
+        stem_expr_eval(&e, in, 1, scratch, &out);
+        bool same = isnan(values[i].value) ? isnan(out) : fabsf(out - values[i].value) <= 2e-7f * fabsf(values[i].value);
+        if (!same)
+            fprintf(stderr, "\n%s = %.9g, not %.9g\n", values[i].text, out, values[i].value);
+        CU_ASSERT(same);
+    }
+}
+
+static const struct {
+    const char *text, *why;
+} no_expressions[] = {
+    {"", "it is empty"},
+    {"i0 i1", "more than one value is left over"},
+    {"add", "an operation without arguments"},
+    {"i0 add", "an operation without arguments"},
+    {"as:bf16", "an operation without arguments"},
+    {"i0 as:nvfp4", "an unknown token, or too many"},
+    {"i0 as:f12", "an unknown token, or too many"},
+    {"i0 sin", "an unknown token, or too many"},
+    {"i15", "an unknown token, or too many"},
+    {"i01", "an unknown token, or too many"},
+    {"i-1", "an unknown token, or too many"},
+    {"c:", "an unknown token, or too many"},
+    {"c:1x", "an unknown token, or too many"},
+    {" i0", "a token that is too long, or blanks where none belong"},
+    {"i0 ", "a token that is too long, or blanks where none belong"},
+    {"i0  neg", "a token that is too long, or blanks where none belong"},
+    {"i0 nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnneg", "a token that is too long, or blanks where none belong"},
+};
+
+static void bad_expressions(void)
+{
+    struct stem_expr e;
+    const char *why;
+    for (size_t i = 0; i < sizeof no_expressions / sizeof *no_expressions; i++) {
+        CU_ASSERT(!stem_expr_parse(&e, no_expressions[i].text, &why));
+        UNIT_SAME_TEXT(why, no_expressions[i].why);
+    }
+    char text[STEM_EXPR_MAX_NODES * 4 + 8] = "i0";
+    for (int i = 1; i < STEM_EXPR_MAX_NODES; i++)
+        strcat(text, " neg");
+    CU_ASSERT(stem_expr_parse(&e, text, &why));
+    strcat(text, " neg");
+    CU_ASSERT(!stem_expr_parse(&e, text, &why));
+}
+
+static const struct {
+    const char *consumer;
+    uint32_t consumer_map[3], which;
+    const char *producer;
+    uint32_t producer_map[2];
+    enum stem_dtype stored;
+    const char *fused;
+} fusions[] = {
+    {"i0 i1 add", {0, 1}, 1, "i0 silu", {1}, STEM_BF16, "i0 i1 silu as:bf16 add"},
+    {"i0 i1 add", {0, 1}, 1, "i0 silu", {1}, STEM_F32, "i0 i1 silu add"},
+    {"i0 i1 add", {0, 2}, 0, "i0 i1 mul", {0, 1}, STEM_F16, "i0 i1 mul as:f16 i2 add"},
+    {"i0 i0 mul", {0}, 0, "i0 c:0.5 mul", {3}, STEM_BF16, "i3 c:0.5 mul as:bf16 i3 c:0.5 mul as:bf16 mul"},
+    {"i2 i0 sub", {5, 9, 4}, 1, "i0", {7}, STEM_I32, "i4 i5 sub"},
+};
+
+static void fusing(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    for (size_t i = 0; i < sizeof fusions / sizeof *fusions; i++) {
+        const char *text = stem_expr_compose(a, fusions[i].consumer, fusions[i].consumer_map, fusions[i].which,
+                                             fusions[i].producer, fusions[i].producer_map, fusions[i].stored);
+        UNIT_SAME_TEXT(text ? text : "(none)", fusions[i].fused);
+    }
+    /* Doubling again and again stops before the text explodes. */
+    const char *text = "i0 i0 add";
+    int n = 0;
+    for (; text && n < 100; n++)
+        text = stem_expr_compose(a, "i0 i0 add", (uint32_t[]){0}, 0, text, (uint32_t[]){0}, STEM_F32);
+    CU_ASSERT(n < 10);
+    UNIT_SAME_TEXT(stem_expr_rename(a, "i0 i1 sub", (uint32_t[]){1, 0}), "i1 i0 sub");
+    stem_arena_free(a);
+}
+
+/* Random expressions: fused in one, and computed one after the other with a store between, the same bits. */
+static void fusing_changes_no_bit(void)
+{
+    static const enum stem_dtype stored[] = {STEM_F32, STEM_BF16, STEM_F16, STEM_F8E4M3, STEM_I32};
+    struct stem_arena *a = stem_arena_new();
+    for (int round = 0; round < 500; round++) {
+        struct stem_expr e[2] = {{.n = 0}}, both;
+        const char *text[2], *why;
+        for (int k = 0; k < 2; k++) {
+            uint32_t node[8], n = 0;
+            struct stem_out o = {0};
+            node[n++] = stem_expr_input(&e[k], 0);
+            node[n++] = stem_expr_input(&e[k], 1);
+            node[n++] = stem_expr_const(&e[k], random_float());
+            while (n < 8) {
+                enum stem_expr_fn fn = (enum stem_expr_fn)random_below(STEM_N_FN);
+                uint32_t last = node[n - 1], other = node[random_below(n)];
+                node[n++] = stem_expr_call(&e[k], fn, last, other);
+            }
+            stem_expr_print(&e[k], &o);
+            text[k] = stem_arena_strdup(a, stem_out_text(&o));
+            stem_out_free(&o);
+        }
+        enum stem_dtype t = stored[random_below(5)];
+        const char *fused = stem_expr_compose(a, text[1], (uint32_t[]){0, 1}, 0, text[0], (uint32_t[]){1, 0}, t);
+        if (!fused)
+            continue;
+        CU_ASSERT_FATAL(stem_expr_parse(&both, fused, &why));
+        float x = random_float(), y = random_float(), scratch[2 * STEM_EXPR_MAX_NODES], mid, two, one;
+        stem_expr_eval(&e[0], (const float *[]){&y, &x}, 1, scratch, &mid);
+        mid = stem_ref_round(t, mid);
+        stem_expr_eval(&e[1], (const float *[]){&mid, &y}, 1, scratch, &two);
+        stem_expr_eval(&both, (const float *[]){&x, &y}, 1, scratch, &one);
+        CU_ASSERT((isnan(one) && isnan(two)) || !memcmp(&one, &two, sizeof one));
+    }
+    stem_arena_free(a);
+}
+
+/* ---- references ---- */
+
+/* An op on memory of its own: operands filled with random numbers of their types. */
+struct run {
+    const struct stem_op_def *def;
+    struct stem_attr attrs[STEM_MAX_ATTRS];
+    struct stem_tensor t[STEM_MAX_OPERANDS];
+    void *data[STEM_MAX_OPERANDS];
+    uint32_t n;
+};
+
+static void begin(struct run *r, const char *op)
+{
+    memset(r, 0, sizeof *r);
+    r->def = stem_op_find(op);
+    stem_op_attr_defaults(r->def, r->attrs);
+}
+
+static void operand(struct run *r, enum stem_dtype t, uint32_t rank, const int64_t *dim)
+{
+    CU_ASSERT_FATAL(stem_tensor_init(&r->t[r->n], t, rank, dim));
+    r->t[r->n].buffer = r->n;
+    uint64_t n = stem_tensor_elements(&r->t[r->n]);
+    r->data[r->n] = stem_xmalloc(n * 8 + 8);
+    for (uint64_t i = 0; i < n; i++)
+        stem_ref_store(t, r->data[r->n], (int64_t)i, random_float());
+    r->n++;
+}
+
+static float at(const struct run *r, uint32_t k, int64_t i)
+{
+    return stem_ref_load(r->t[k].dtype, r->data[k], i);
+}
+
+/* Calls the reference; the last operand is the result. */
+static void execute(struct run *r)
+{
+    struct stem_concrete c = {.def = r->def, .operand = r->t, .n_in = r->n - 1, .n_out = 1, .attrs = r->attrs,
+                              .n_attrs = r->def->n_attrs};
+    r->def->reference(&c, r->data);
+}
+
+static void finish(struct run *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        free(r->data[i]);
+}
+
+static bool near(float a, double b, enum stem_dtype t)
+{
+    double eps = t == STEM_BF16 ? 0x1p-8 : t == STEM_F16 ? 0x1p-11 : 1e-6;
+    return fabs(a - b) <= eps * fabs(b) + 1e-30;
+}
+
+static const enum stem_dtype floats[] = {STEM_F32, STEM_F16, STEM_BF16};
+
+static void rmsnorm(void)
+{
+    for (int k = 0; k < 3; k++) {
+        struct run r;
+        begin(&r, "rmsnorm");
+        operand(&r, floats[k], 3, (int64_t[]){2, 3, 70});
+        operand(&r, k == 1 ? STEM_F32 : floats[k], 1, (int64_t[]){70});
+        operand(&r, floats[k], 3, (int64_t[]){2, 3, 70});
+        r.attrs[0].f = 0.5;
+        execute(&r);
+        for (int row = 0; row < 6; row++) {
+            double sum = 0;
+            for (int i = 0; i < 70; i++)
+                sum += (double)at(&r, 0, row * 70 + i) * at(&r, 0, row * 70 + i);
+            for (int i = 0; i < 70; i++)
+                CU_ASSERT(near(at(&r, 2, row * 70 + i),
+                               at(&r, 0, row * 70 + i) / sqrt(sum / 70 + 0.5) * at(&r, 1, i), floats[k]));
+        }
+        finish(&r);
+    }
+}
+
+static void silu_mul(void)
+{
+    for (int k = 0; k < 3; k++) {
+        struct run r;
+        begin(&r, "silu_mul");
+        operand(&r, floats[k], 2, (int64_t[]){3, 14});
+        operand(&r, floats[k], 2, (int64_t[]){3, 7});
+        execute(&r);
+        for (int row = 0; row < 3; row++)
+            for (int i = 0; i < 7; i++) {
+                double g = at(&r, 0, row * 14 + i), u = at(&r, 0, row * 14 + 7 + i);
+                CU_ASSERT(near(at(&r, 1, row * 7 + i), g / (1 + exp(-g)) * u, floats[k]));
+            }
+        finish(&r);
+    }
+}
+
+static void embed(void)
+{
+    struct run r;
+    begin(&r, "embed");
+    operand(&r, STEM_I64, 1, (int64_t[]){4});
+    operand(&r, STEM_BF16, 2, (int64_t[]){5, 3});
+    operand(&r, STEM_BF16, 2, (int64_t[]){4, 3});
+    memcpy(r.data[0], (int64_t[]){4, 0, -1, 5}, 32);
+    execute(&r);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(at(&r, 2, i), at(&r, 1, 12 + i));
+        CU_ASSERT_EQUAL(at(&r, 2, 3 + i), at(&r, 1, i));
+        CU_ASSERT_EQUAL(at(&r, 2, 6 + i), 0); /* ids that are not in the table */
+        CU_ASSERT_EQUAL(at(&r, 2, 9 + i), 0);
+    }
+    finish(&r);
+}
+
+static void argmax(void)
+{
+    static const struct {
+        float x[4];
+        int32_t index;
+    } rows[] = {{{1, 3, 2, 3}, 1},         {{-1, -1, -1, -1}, 0}, {{-0.0f, 0.0f, -1, 0}, 0},
+                {{1, INFINITY, NAN, 5}, 2}, {{NAN, 9, NAN, 9}, 0}, {{-INFINITY, -3, -4, -5}, 1}};
+    enum { N = sizeof rows / sizeof *rows };
+    struct run r;
+    begin(&r, "argmax");
+    operand(&r, STEM_F32, 2, (int64_t[]){N, 4});
+    operand(&r, STEM_I32, 1, (int64_t[]){N});
+    for (int i = 0; i < N; i++)
+        memcpy((float *)r.data[0] + 4 * i, rows[i].x, sizeof rows[i].x);
+    execute(&r);
+    for (int i = 0; i < N; i++)
+        CU_ASSERT_EQUAL(((int32_t *)r.data[1])[i], rows[i].index);
+    finish(&r);
+}
+
+static void zero(void)
+{
+    struct run r;
+    begin(&r, "zero");
+    operand(&r, STEM_F32, 1, (int64_t[]){5});
+    struct stem_concrete c = {.def = r.def, .operand = r.t, .n_out = 1, .attrs = r.attrs, .n_attrs = 7};
+    r.def->reference(&c, r.data);
+    for (int i = 0; i < 5; i++)
+        CU_ASSERT_EQUAL(at(&r, 0, i), 0);
+    finish(&r);
+}
+
+/* ---- walking strided operands: random shapes against the plain definition ---- */
+
+/* Offset of element `index` of the result in operand t, by numpy's rule. */
+static int64_t offset_of(const struct stem_tensor *t, const struct stem_tensor *result, uint64_t index)
+{
+    int64_t offset = 0;
+    for (uint32_t i = result->rank; i-- > 0;) {
+        int64_t c = (int64_t)(index % (uint64_t)result->dim[i]);
+        index /= (uint64_t)result->dim[i];
+        if (i + t->rank >= result->rank) {
+            uint32_t k = i + t->rank - result->rank;
+            offset += t->dim[k] == 1 ? 0 : c * t->stride[k];
+        }
+    }
+    return offset;
+}
+
+/* An operand of the result's shape, some dims broadcast, some leading ones left out, its other dims permuted in memory
+ * and with gaps. */
+static struct stem_tensor random_operand(const struct stem_tensor *result, int64_t *extent)
+{
+    struct stem_tensor t = {.dtype = STEM_F32, .rank = random_below(result->rank + 1)};
+    uint32_t order[STEM_MAX_RANK] = {0};
+    int64_t step = 1 + random_below(8) / 6;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        t.dim[i] = random_below(4) ? result->dim[i + result->rank - t.rank] : 1;
+        order[i] = i;
+    }
+    if (random_below(3) == 0)
+        for (uint32_t i = t.rank; i > 1; i--) {
+            uint32_t k = random_below(i), swap = order[i - 1];
+            order[i - 1] = order[k];
+            order[k] = swap;
+        }
+    for (uint32_t i = t.rank; i-- > 0;) {
+        t.stride[order[i]] = step;
+        step = step * t.dim[order[i]] + random_below(6) / 5 * 4;
+    }
+    *extent = step + 1;
+    return t;
+}
+
+static void strided_operands(void)
+{
+    for (int round = 0; round < 400; round++) {
+        struct run r;
+        begin(&r, round % 4 ? "pointwise" : "copy");
+        uint32_t inputs = round % 4 ? 2 : 1;
+        int64_t dim[STEM_MAX_RANK], extent;
+        uint32_t rank = random_below(5);
+        for (uint32_t i = 0; i < rank; i++)
+            dim[i] = random_below(5) ? 1 + random_below(6) : 1;
+        struct stem_tensor result;
+        CU_ASSERT_FATAL(stem_tensor_init(&result, STEM_F32, rank, dim));
+        for (uint32_t i = 0; i < inputs; i++) {
+            struct stem_tensor t = random_operand(&result, &extent);
+            while (inputs == 1 && (t.rank != rank || memcmp(t.dim, dim, rank * sizeof *dim)))
+                t = random_operand(&result, &extent);
+            operand(&r, STEM_F32, 1, &extent);
+            r.t[i] = t;
+        }
+        operand(&r, STEM_F32, rank, dim);
+        if (inputs == 2) {
+            r.attrs[0].text = "i0 i1 sub";
+            r.attrs[1].text = "f32";
+        }
+        execute(&r);
+        for (uint64_t i = 0; i < stem_tensor_elements(&result); i++) {
+            float want = at(&r, 0, offset_of(&r.t[0], &result, i));
+            if (inputs == 2)
+                want -= at(&r, 1, offset_of(&r.t[1], &result, i));
+            CU_ASSERT_EQUAL(at(&r, inputs, (int64_t)i), want);
+        }
+        finish(&r);
+    }
+}
+
+/* ---- lowering ---- */
+
+struct shape {
+    enum stem_dtype t;
+    uint32_t rank;
+    int64_t dim[3];
+    int64_t stride[3]; /* all 0: contiguous */
+    uint64_t offset;
+};
+
+#define PLAIN(t, rank, ...) {t, rank, {__VA_ARGS__}, {0, 0, 0}, 0}
+#define VIEW(t, rows, cols, row_stride, col_stride, offset) {t, 2, {rows, cols, 0}, {row_stride, col_stride, 0}, offset}
+
+static struct stem_lowered lowered(struct stem_arena *a, const char *expr, const struct shape *s, uint32_t n)
+{
+    struct stem_tensor t[4];
+    struct stem_attr attrs[2] = {{.name = "expr", .kind = STEM_ATTR_TEXT, .text = expr},
+                                 {.name = "dtype", .kind = STEM_ATTR_TEXT, .text = stem_dtype_name(s[n - 1].t)}};
+    struct stem_concrete c = {.def = stem_op_find("pointwise"), .operand = t, .n_in = n - 1, .n_out = 1, .attrs = attrs,
+                              .n_attrs = 2};
+    struct stem_lowered l = {0};
+    struct stem_target target = {.sm = 90, .n_sms = 132};
+    for (uint32_t i = 0; i < n; i++) {
+        CU_ASSERT_FATAL(stem_tensor_init(&t[i], s[i].t, s[i].rank, s[i].dim));
+        t[i].offset = s[i].offset;
+        if (s[i].stride[0] || s[i].stride[1])
+            memcpy(t[i].stride, s[i].stride, sizeof s[i].stride);
+    }
+    c.def->lower(&c, &target, a, &l);
+    return l;
+}
+
+/* Elements that a thread makes: from the grid's size, so from what will be launched. */
+static const struct {
+    const char *what;
+    struct shape s[3];
+    uint32_t width;
+} widths[] = {
+    {"16 bytes of bf16", {PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024)}, 8},
+    {"f32", {PLAIN(STEM_F32, 2, 4, 1024), PLAIN(STEM_F32, 2, 4, 1024), PLAIN(STEM_F32, 2, 4, 1024)}, 4},
+    {"mixed: by the smaller type", {PLAIN(STEM_F32, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024)}, 8},
+    {"a row for all", {PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 1, 1024), PLAIN(STEM_BF16, 2, 4, 1024)}, 8},
+    {"one for each row", {PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1), PLAIN(STEM_BF16, 2, 4, 1024)}, 8},
+    {"a slice of columns",
+     {VIEW(STEM_BF16, 4, 512, 1024, 1, 1024), PLAIN(STEM_BF16, 2, 4, 512), PLAIN(STEM_BF16, 2, 4, 512)}, 8},
+    {"a slice that begins at an odd column",
+     {VIEW(STEM_BF16, 4, 512, 1024, 1, 2), PLAIN(STEM_BF16, 2, 4, 512), PLAIN(STEM_BF16, 2, 4, 512)}, 1},
+    {"a slice that begins at a column of 4",
+     {VIEW(STEM_BF16, 4, 512, 1024, 1, 8), PLAIN(STEM_BF16, 2, 4, 512), PLAIN(STEM_BF16, 2, 4, 512)}, 4},
+    {"rows of odd length, merged", {PLAIN(STEM_BF16, 2, 4, 6), PLAIN(STEM_BF16, 2, 4, 6), PLAIN(STEM_BF16, 2, 4, 6)}, 8},
+    {"rows of odd length, not merged", {PLAIN(STEM_BF16, 2, 4, 6), PLAIN(STEM_BF16, 1, 6), PLAIN(STEM_BF16, 2, 4, 6)}, 2},
+    {"transposed",
+     {VIEW(STEM_BF16, 64, 64, 1, 64, 0), PLAIN(STEM_BF16, 2, 64, 64), PLAIN(STEM_BF16, 2, 64, 64)}, 1},
+};
+
+static void vector_widths(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        struct stem_lowered l = lowered(a, "i0 i1 add", widths[i].s, 3);
+        char needle[64];
+        snprintf(needle, sizeof needle, "threadIdx.x) * %u;", widths[i].width);
+        if (!strstr(l.code, needle))
+            fprintf(stderr, "\n%s: %s", widths[i].what, l.code);
+        CU_ASSERT(strstr(l.code, needle) != NULL);
+        uint64_t threads = (uint64_t)l.grid[0] * l.block[0], n = (uint64_t)l.scalars[0].i;
+        CU_ASSERT(threads * widths[i].width >= n && (threads - l.block[0]) * widths[i].width < n);
+        CU_ASSERT(l.waits && strstr(l.code, "stem_wait();") < strstr(l.code, "stem_load"));
+    }
+    stem_arena_free(a);
+}
+
+/* One kernel for every number of tokens: the same name and code. */
+static void kernels_are_shared(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    const char *first[2] = {NULL, NULL};
+    for (int64_t t = 1; t <= 64; t *= 4) {
+        struct shape plain[3] = {PLAIN(STEM_BF16, 2, t, 1024), PLAIN(STEM_BF16, 2, t, 1024), PLAIN(STEM_BF16, 2, t, 1024)};
+        struct shape rows[3] = {PLAIN(STEM_BF16, 2, t, 1024), PLAIN(STEM_BF16, 1, 1024), PLAIN(STEM_BF16, 2, t, 1024)};
+        struct stem_lowered l[2] = {lowered(a, "i0 i1 add", plain, 3), lowered(a, "i0 i1 add", rows, 3)};
+        for (int k = 0; k < 2; k++) {
+            first[k] = first[k] ? first[k] : l[k].code;
+            UNIT_SAME_TEXT(l[k].code, first[k]);
+        }
+    }
+    struct shape other[3] = {PLAIN(STEM_F16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024), PLAIN(STEM_BF16, 2, 4, 1024)};
+    CU_ASSERT(strcmp(lowered(a, "i0 i1 add", other, 3).code, first[0]) != 0);
+    struct shape large[2] = {PLAIN(STEM_BF16, 2, 300000, 7168), PLAIN(STEM_BF16, 2, 300000, 7168)};
+    struct stem_lowered l = lowered(a, "i0 neg", large, 2);
+    CU_ASSERT_EQUAL(l.scalars[0].kind, STEM_SCALAR_I64);
+    CU_ASSERT(strstr(l.code, "unsigned long long n") != NULL);
+    stem_arena_free(a);
+}
+
+UNIT_MAIN("ops", {"conversions", conversions}, {"integer conversions", integer_conversions},
+          {"expressions", expressions}, {"what is no expression", bad_expressions}, {"fusing", fusing},
+          {"fusing changes no bit", fusing_changes_no_bit}, {"rmsnorm", rmsnorm}, {"silu_mul", silu_mul},
+          {"embed", embed}, {"argmax", argmax}, {"zero", zero}, {"strided operands", strided_operands},
+          {"vector widths", vector_widths}, {"kernels are shared", kernels_are_shared})
