@@ -173,7 +173,7 @@ static void judge(uint64_t seed, struct totals *t)
 
 int main(int argc, char **argv)
 {
-    uint64_t programs = 400, seed = 1;
+    uint64_t programs = 250, seed = 1;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--programs"))
             programs = strtoull(argv[i + 1], NULL, 10);
