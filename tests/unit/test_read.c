@@ -109,6 +109,20 @@ static void by_hand(void)
     round_trip(scheduled);
 }
 
+/* The example in the reference page is a program. */
+static void documentation(void)
+{
+    const char *dir = getenv("SRCDIR"), *why = NULL;
+    struct stem_arena *a = stem_arena_new();
+    struct stem_source *page = stem_source_read(a, stem_arena_printf(a, "%s/docs/ir.md", dir ? dir : "."), &why);
+    UNIT_SAME_TEXT(why ? why : "", "");
+    char *begin = page ? strstr(page->text, "```ir\n") : NULL, *end = begin ? strstr(begin, "\n```\n") : NULL;
+    CU_ASSERT(end != NULL);
+    if (end)
+        round_trip(stem_arena_strndup(a, begin + 6, (size_t)(end + 1 - begin - 6)));
+    stem_arena_free(a);
+}
+
 static void what_was_read(void)
 {
     struct stem_strtab *s = stem_strtab_new();
@@ -360,5 +374,5 @@ static void random_round_trips(void)
     }
 }
 
-UNIT_MAIN("read", {"every statement", by_hand}, {"what was read", what_was_read}, {"free form", free_form},
+UNIT_MAIN("read", {"every statement", by_hand}, {"documentation", documentation}, {"what was read", what_was_read}, {"free form", free_form},
           {"bad input", bad_input}, {"damaged text", damaged}, {"random programs", random_round_trips})
