@@ -37,6 +37,9 @@ void *stem_xrealloc(void *p, size_t bytes)
 #define obstack_chunk_alloc stem_xmalloc
 #define obstack_chunk_free free
 
+/* obstack's macros align by arithmetic on a null pointer, which the sanitizer reports. */
+#define OBSTACK_ARITHMETIC __attribute__((no_sanitize("pointer-overflow")))
+
 struct stem_arena *stem_arena_new(void)
 {
     struct stem_arena *a = stem_xmalloc(sizeof *a);
@@ -53,7 +56,7 @@ void stem_arena_free(struct stem_arena *a)
     free(a);
 }
 
-void *stem_arena_alloc(struct stem_arena *a, size_t bytes)
+OBSTACK_ARITHMETIC void *stem_arena_alloc(struct stem_arena *a, size_t bytes)
 {
     /* obstack's own size type is int in older glibc: refuse what it would truncate. */
     if (bytes > INT32_MAX / 2) {
