@@ -7,3 +7,4 @@ EXTRA_DIST += %D%/plan.md %D%/runtime.md
 EXTRA_DIST += %D%/architecture.md %D%/cli.md %D%/lanes.md %D%/language.md 
 EXTRA_DIST += %D%/passes.md
 EXTRA_DIST += %D%/ir.md %D%/ops.md
+EXTRA_DIST += %D%/kernels.md

@@ -40,6 +40,7 @@ static const struct call calls[] = {
     {"route", "f32[64,256] f32[256]", "k=8 score=sigmoid groups=8 top_groups=4 scale=2.5"},
     {"route", "f16[4,60]", "k=4 score=softmax groups=4 top_groups=2 group_score=max renormalize=0"},
     {"route", "f32[1,1024] -", "k=32 score=none"},
+    {"route", "f32[1,1024] -", "k=32 score=none group_score=max"}, /* the same kernel: nothing is limited */
     {"route", "bf16[1,8]", "k=1"},
     /* the others, by type and by path */
     {"zero", "", "dtype=f32 d0=3 d1=5"},

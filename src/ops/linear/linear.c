@@ -149,7 +149,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     }
     struct shape s = shape_of(p, t);
     uint32_t threads = 32 * s.kparts * s.groups;
-    int64_t items = (p.n + 16 * s.groups - 1) / (16 * s.groups), most = 4 * (int64_t)t->n_sms;
+    int64_t items = (p.n + 16 * s.groups - 1) / (16 * s.groups);
+    int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (s.smem + 1024)); /* resident at once */
     l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u", types, s.nt, s.stages, s.kparts, s.groups,
                                   s.cluster);
     l->code = stem_arena_printf(

@@ -117,7 +117,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
         "top_groups, renormalize, scale);\n}\n",
         32 * warps, l->kernel, type, bias, type, slots, warps, upper, has_bias(c) ? "true" : "false", limit ? "true" : "false",
-        top2 ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
+        top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
     const int64_t v[] = {logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
                          int_attr(c->attrs, "renormalize")};
     for (l->n_scalars = 0; l->n_scalars < 5; l->n_scalars++)
