@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #define LOOK_AHEAD 8
+#define NEAR 16 /* ranks: times say little where a stream is the bottleneck */
 #define PATIENCE 32
 
 struct leaf {
@@ -79,6 +80,15 @@ static uint32_t *last_sinks(const struct state *s, struct stem_arena *a, const u
     return sink;
 }
 
+static double after_preds(const struct state *s, uint32_t op, double t)
+{
+    for (uint32_t e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++) {
+        double end = s->latest[s->preds.to[e]] + s->p->ops.at[s->preds.to[e]].est_us;
+        t = end > t ? end : t;
+    }
+    return t;
+}
+
 /* Start times: as late as possible for what leads to the last sink (time runs up to 0 there); the rest, which leads
  * nowhere, soon after what it reads, and what only it reads right before it. */
 static void start_times(struct state *s, struct stem_arena *a, const uint32_t *order, uint32_t n)
@@ -96,25 +106,21 @@ static void start_times(struct state *s, struct stem_arena *a, const uint32_t *o
             }
         s->latest[op] -= s->p->ops.at[op].est_us;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t op = order[i];
-        if (spine[op])
-            continue;
-        s->latest[op] = -HUGE_VAL;
-        for (uint32_t e = s->preds.begin[op]; e < s->preds.begin[op + 1]; e++) {
-            double end = s->latest[s->preds.to[e]] + s->p->ops.at[s->preds.to[e]].est_us;
-            s->latest[op] = end > s->latest[op] ? end : s->latest[op];
-        }
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!spine[order[i]])
+            s->latest[order[i]] = after_preds(s, order[i], -HUGE_VAL);
     for (uint32_t i = n; i-- > 0;) {
-        uint32_t op = order[i], first = s->succs.begin[op], end = s->succs.begin[op + 1];
-        if (spine[op] || first == end)
-            continue;
-        double least = s->latest[s->succs.to[first]];
-        for (uint32_t e = first; e < end; e++)
-            least = s->latest[s->succs.to[e]] < least ? s->latest[s->succs.to[e]] : least;
-        s->latest[op] = least - s->p->ops.at[op].est_us;
+        double least = HUGE_VAL;
+        for (uint32_t op = order[i], e = s->succs.begin[op]; e < s->succs.begin[op + 1] && !spine[op]; e++) {
+            double t = s->latest[s->succs.to[e]];
+            least = t < least && t > -HUGE_VAL ? t : least; /* what nothing ties down follows */
+        }
+        if (least < HUGE_VAL)
+            s->latest[order[i]] = least - s->p->ops.at[order[i]].est_us;
     }
+    for (uint32_t i = 0; i < n; i++)
+        if (!spine[order[i]])
+            s->latest[order[i]] = after_preds(s, order[i], s->latest[order[i]]);
 }
 
 /* Ranks from the start times; `order` is topological. */
@@ -235,7 +241,7 @@ static uint32_t choose(struct state *s)
     double limit = s->latest[head] + wait + s->p->ops.at[head].est_us;
     while (n < LOOK_AHEAD && s->ready.at.len && best == head) {
         uint32_t op = stem_heap_pop(&s->ready);
-        if (s->latest[op] <= limit && ready_at(s, op) <= s->free_at[0])
+        if (s->latest[op] <= limit && s->rank[op] - s->rank[head] <= NEAR && ready_at(s, op) <= s->free_at[0])
             best = op;
         else
             passed[n++] = op;

@@ -41,6 +41,7 @@ struct gen {
     STEM_VEC(struct slot) slots;
     uint32_t layer_begin; /* first slot that this layer may read, besides the external ones */
     uint32_t n_external;
+    bool chained; /* ops read something of their layer, with few exceptions */
     uint32_t decl;
     struct stem_op_id after[4];
     struct stem_sym resource[2];
@@ -139,6 +140,7 @@ static void one_op(struct gen *g)
     struct stem_input in[STEM_MAX_OPERANDS];
     struct stem_value_id results[STEM_MAX_OPERANDS];
     uint32_t n = 0, reads = gen_below(&g->rng, 4);
+    reads += g->chained && !reads && gen_chance(&g->rng, 90);
     for (uint32_t k = 0; k < reads; k++) {
         uint32_t i = pick(g);
         if (i == STEM_NONE || taken(g, in, n, g->slots.at[i].value))
@@ -168,17 +170,41 @@ static void one_op(struct gen *g)
     }
 }
 
+/* Ends a layer: an op that reads what the layer before gave and what nobody has read, but for a leaf now and then. */
+static void join(struct gen *g)
+{
+    struct stem_input in[STEM_MAX_OPERANDS];
+    struct stem_value_id results[STEM_MAX_OPERANDS];
+    const struct stem_program *p = g->f->program;
+    uint32_t n = 0;
+    for (uint32_t i = g->slots.len; i-- > g->layer_begin && n < STEM_MAX_OPERANDS - 1;) {
+        struct stem_value_id v = g->slots.at[i].value;
+        bool read = g->slots.at[i].overwritten || gen_chance(&g->rng, 10) || taken(g, in, n, v);
+        bool hidden = i == g->layer_begin && !g->slots.at[i].overwritten && !taken(g, in, n, v);
+        for (uint32_t k = 0; k < p->ops.len && !read; k++)
+            for (uint32_t j = 0; j < p->ops.at[k].n_in; j++)
+                read |= p->ops.at[k].operands[j].value.n == v.n;
+        if (!read || !n || hidden)
+            in[n++] = (struct stem_input){v, STEM_MODE_IN, STEM_NOWHERE};
+    }
+    in[n++] = (struct stem_input){new_buffer(g, STEM_BUFFER_TEMP), STEM_MODE_OUT, STEM_NOWHERE};
+    set_context(g);
+    set_cost(g, stem_build_call(&g->b, g->decl, in, n, NULL, 0, NULL, NULL, 0, results));
+}
+
 static void layer(struct gen *g)
 {
     g->layer_begin = g->slots.len > g->n_external ? g->slots.len - 1 : 0;
     for (uint32_t i = 0; i < g->o->ops; i++)
         one_op(g);
+    if (g->chained)
+        join(g);
 }
 
 struct flow gen_program(uint64_t seed, const struct gen_options *options)
 {
     struct flow f = flow_empty();
-    struct gen g = {.f = &f, .rng = {seed}, .o = options};
+    struct gen g = {.f = &f, .rng = {seed}, .o = options, .chained = options->layers > 1};
     g.b = stem_builder_new(f.program, f.dims, f.diags);
     g.resource[0] = stem_intern(f.strings, "comm");
     g.resource[1] = stem_intern(f.strings, "link");
