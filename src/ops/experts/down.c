@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * experts_down: y[t] = sum over j of scale[t, j] * w2[ids[t, j]] h[t, j], in f32, rounded once. A block owns 32 rows of
- * hidden for every token, so the sum over experts needs no other block: no atomics, and the same bits every time.
+ * experts_down: y[t] = sum over j of scale[t, j] * w2[ids[t, j]] h[t, j], in f32, rounded once. A block owns 32 rows
+ * of hidden for every token, so the sum over experts needs no other block: no atomics, and the same bits every time.
  */
 #include "ops/experts/experts.h"
 #include "ops/linear/linear.h"
@@ -31,12 +31,13 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
 {
     const char *type = stem_stream_type(c->operand[0].dtype);
     l->kernel = stem_arena_printf(a, "stem_experts_down_plain_%s", stem_dtype_name(c->operand[0].dtype));
-    l->code = stem_arena_printf(a,
-                                "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
-                                "const float *scale, const %s *w2, %s *y, int tokens, int k, int experts, int hidden, "
-                                "int inter)\n{\n    stem_experts_down_plain<%s>(h, ids, scale, w2, y, tokens, k, experts, "
-                                "hidden, inter);\n}\n",
-                                l->kernel, type, type, type, type);
+    l->code =
+        stem_arena_printf(a,
+                          "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
+                          "const float *scale, const %s *w2, %s *y, int tokens, int k, int experts, int hidden, "
+                          "int inter)\n{\n    stem_experts_down_plain<%s>(h, ids, scale, w2, y, tokens, k, experts, "
+                          "hidden, inter);\n}\n",
+                          l->kernel, type, type, type, type);
     l->smem = 0;
     l->grid[0] = (uint32_t)((s->hidden + 3) / 4);
     l->grid[1] = (uint32_t)(s->tokens < 32768 ? s->tokens : 32768);
@@ -47,8 +48,11 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                   struct stem_lowered *l)
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
-    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "groups", "experts"},
-                               .grid = {1, 1, 1}, .block = {1, 1, 1}, .waits = true};
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
+                               .headers = {"common", "stream", "groups", "experts"},
+                               .grid = {1, 1, 1},
+                               .block = {1, 1, 1},
+                               .waits = true};
     stem_experts_scalars(&s, l);
     const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
     uint32_t nt = stem_experts_nt(&s), stages = 4, ring = stem_stream_ring_bytes(mt, nt, stages, warps);
@@ -61,13 +65,14 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         return;
     }
     const char *type = stem_stream_type(c->operand[0].dtype);
-    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype), mt, nt,
-                                  stages, warps);
+    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype), mt,
+                                  nt, stages, warps);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
         "const %s *w2, %s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
-        "    stem_experts_down<%s, %u, %u, %u, %u>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);\n}\n",
+        "    stem_experts_down<%s, %u, %u, %u, %u>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, "
+        "tile);\n}\n",
         32 * warps, l->kernel, type, type, type, type, mt, nt, stages, warps);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * experts: the routed experts of a mixture. y[t] = sum over j of scale[t, j] * w2[e] (act(gate) * up), where e is
- * ids[t, j] and gate, up are the halves of w13[e] x[t]. Composite: experts_up makes h[t, j] = act(gate) * up, rounded to
- * x's type; experts_down multiplies by w2 and adds up in f32, rounding once. An id outside of 0..E-1 contributes nothing.
+ * ids[t, j] and gate, up are the halves of w13[e] x[t]. Composite: experts_up makes h[t, j] = act(gate) * up, rounded
+ * to x's type; experts_down multiplies by w2 and adds up in f32, rounding once. An id outside of 0..E-1 contributes
+ * nothing.
  */
 #include "ops/experts/experts.h"
 
@@ -23,8 +24,8 @@ static bool wrong_rank(struct stem_infer *c, uint32_t i, const char *shape, uint
 {
     if (c->in[i].rank == need)
         return false;
-    stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[i], "experts takes %s, of %u dimensions, not %u", shape, need,
-               c->in[i].rank);
+    stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[i], "experts takes %s, of %u dimensions, not %u", shape,
+               need, c->in[i].rank);
     return true;
 }
 
@@ -44,8 +45,8 @@ static bool infer(struct stem_infer *c)
                    stem_dtype_name(x->dtype));
         return false;
     }
-    if (wrong_type(c, 1, "ids", STEM_I32) || wrong_type(c, 2, "scale", STEM_F32) || wrong_type(c, 3, "w13", x->dtype) ||
-        wrong_type(c, 4, "w2", x->dtype))
+    if (wrong_type(c, 1, "ids", STEM_I32) || wrong_type(c, 2, "scale", STEM_F32) ||
+        wrong_type(c, 3, "w13", x->dtype) || wrong_type(c, 4, "w2", x->dtype))
         return false;
     if (wrong_rank(c, 0, "x[T, H]", 2) || wrong_rank(c, 1, "ids[T, k]", 2) || wrong_rank(c, 2, "scale[T, k]", 2) ||
         wrong_rank(c, 3, "w13[E, 2*I, H]", 3) || wrong_rank(c, 4, "w2[E, H, I]", 3))
@@ -61,8 +62,8 @@ static bool infer(struct stem_infer *c)
         return false;
     int64_t k;
     if (stem_dim_value(c->dims, ids->dim[1], &k) && k > 32) {
-        stem_error(c->diags, STEM_E_OP_SHAPE, c->operand_span[1], "experts: at most 32 experts for each token, not %lld",
-                   (long long)k);
+        stem_error(c->diags, STEM_E_OP_SHAPE, c->operand_span[1],
+                   "experts: at most 32 experts for each token, not %lld", (long long)k);
         return false;
     }
     c->out[0] = *x;
@@ -73,7 +74,8 @@ static void expand(struct stem_builder *b, const struct stem_value_id *in, const
                    struct stem_value_id *out)
 {
     struct stem_value_id up[] = {in[0], in[1], in[3]};
-    struct stem_value_id h = stem_build_simple(b, "experts_up", up, 3, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
+    struct stem_value_id h =
+        stem_build_simple(b, "experts_up", up, 3, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
     struct stem_value_id down[] = {h, in[1], in[2], in[4]};
     out[0] = stem_build_simple(b, "experts_down", down, 4, NULL, 0);
 }
@@ -107,15 +109,18 @@ static struct stem_experts_sizes with_tiles(struct stem_experts_sizes s)
 struct stem_experts_sizes stem_experts_up_sizes(const struct stem_concrete *c)
 {
     const struct stem_tensor *x = &c->operand[0], *ids = &c->operand[1], *w13 = &c->operand[2];
-    return with_tiles((struct stem_experts_sizes){.tokens = ids->dim[0], .k = ids->dim[1], .experts = w13->dim[0],
-                                                  .hidden = x->dim[1], .inter = w13->dim[1] / 2});
+    return with_tiles((struct stem_experts_sizes){.tokens = ids->dim[0],
+                                                  .k = ids->dim[1],
+                                                  .experts = w13->dim[0],
+                                                  .hidden = x->dim[1],
+                                                  .inter = w13->dim[1] / 2});
 }
 
 struct stem_experts_sizes stem_experts_down_sizes(const struct stem_concrete *c)
 {
     const struct stem_tensor *ids = &c->operand[1], *w2 = &c->operand[3];
-    return with_tiles((struct stem_experts_sizes){.tokens = ids->dim[0], .k = ids->dim[1], .experts = w2->dim[0],
-                                                  .hidden = w2->dim[1], .inter = w2->dim[2]});
+    return with_tiles((struct stem_experts_sizes){
+        .tokens = ids->dim[0], .k = ids->dim[1], .experts = w2->dim[0], .hidden = w2->dim[1], .inter = w2->dim[2]});
 }
 
 uint64_t stem_experts_distinct(const struct stem_experts_sizes *s)

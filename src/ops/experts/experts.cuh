@@ -5,8 +5,8 @@
  * all tokens that chose it (stream.cuh, groups.cuh); experts that nobody chose cost nothing.
  *
  * Order of sums, so the same inputs give the same bits: `up` adds the warps' parts of k in order; in `down` a warp
- * adds what its groups give to a token in ascending order of expert, in f32, and the warps' sums are added in order at
- * the end. Which warp an expert falls to depends on the ids of all tokens.
+ * adds what its groups give to a token in ascending order of expert, in f32, and the warps' sums are added in order
+ * at the end. Which warp an expert falls to depends on the ids of all tokens.
  */
 #ifndef STEM_EXPERTS_CUH
 #define STEM_EXPERTS_CUH
@@ -39,11 +39,13 @@ template <class E, int NT> struct stem_up_source {
         int begin = groups->begin[group], count = groups->count[group];
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
-            r.token[i] = row + 4 * i < count
-                             ? x + (long long)groups->token[begin + row + 4 * i] * hidden + column
-                             : nullptr;
+            r.token[i] =
+                row + 4 * i < count ? x + (long long)groups->token[begin + row + 4 * i] * hidden + column : nullptr;
     }
-    __device__ __forceinline__ int tiles(int item) const { return (groups->count[item / row_tiles] + 7) / 8; }
+    __device__ __forceinline__ int tiles(int item) const
+    {
+        return (groups->count[item / row_tiles] + 7) / 8;
+    }
 };
 
 template <class E, int NT, int WARPS, stem_act ACT> struct stem_up_sink {
@@ -80,13 +82,13 @@ __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, cons
     constexpr int ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, t0 = blockIdx.y * tile_tokens, row_tiles = (inter + 7) / 8;
     stem_wait();
-    stem_groups_make(&groups, stem_smem, ids + (long long)t0 * k, nullptr, nullptr,
-                     min(tile_tokens, tokens - t0) * k, k, experts, 8 * NT);
+    stem_groups_make(&groups, stem_smem, ids + (long long)t0 * k, nullptr, nullptr, min(tile_tokens, tokens - t0) * k,
+                     k, experts, 8 * NT);
     stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, row_tiles};
-    stem_up_sink<E, NT, WARPS, ACT> sink = {h + (long long)t0 * k * inter, (float *)(stem_smem + WARPS * ring), &groups,
-                                            inter, row_tiles};
+    stem_up_sink<E, NT, WARPS, ACT> sink = {h + (long long)t0 * k * inter, (float *)(stem_smem + WARPS * ring),
+                                            &groups, inter, row_tiles};
     stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
-                               groups.n * row_tiles, warp, WARPS, hidden, source, sink);
+                                  groups.n * row_tiles, warp, WARPS, hidden, source, sink);
 }
 
 /* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
@@ -105,11 +107,13 @@ template <class E, int MT, int NT> struct stem_down_source {
             r.weight[i] = w + (long long)min(row0 + row + 4 * i, hidden - 1) * inter;
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
-            r.token[i] = row + 4 * i < count
-                             ? h + (long long)groups->pair[begin + row + 4 * i] * inter + column
-                             : nullptr;
+            r.token[i] =
+                row + 4 * i < count ? h + (long long)groups->pair[begin + row + 4 * i] * inter + column : nullptr;
     }
-    __device__ __forceinline__ int tiles(int group) const { return (groups->count[group] + 7) / 8; }
+    __device__ __forceinline__ int tiles(int group) const
+    {
+        return (groups->count[group] + 7) / 8;
+    }
 };
 
 /* sum[token][row] += scale * product, in the warp's own shared memory. No two columns of a group are one token's. */
@@ -179,8 +183,8 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
 
 /* Grid: x = inter / 4, y = pairs; 4 warps. */
 template <class E, stem_act ACT>
-__device__ __forceinline__ void stem_experts_up_plain(const E *x, const int *ids, const E *w13, E *h, int tokens, int k,
-                                                      int experts, int hidden, int inter)
+__device__ __forceinline__ void stem_experts_up_plain(const E *x, const int *ids, const E *w13, E *h, int tokens,
+                                                      int k, int experts, int hidden, int inter)
 {
     int lane = threadIdx.x & 31, i = blockIdx.x * 4 + (threadIdx.x >> 5);
     stem_wait();

@@ -4,10 +4,11 @@
  * the grouping in shared memory from the ids; that costs less than a launch of its own and a trip through memory.
  *
  * Groups are sorted by expert; one with more pairs than a tile has columns is split. Pairs whose id is not in
- * 0..E-1 are left out, as is a pair whose token has the same expert at a smaller j (its scale is added to that one's).
+ * 0..E-1 are left out, as is a pair whose token has the same expert at a smaller j (its scale is added to that
+ * one's).
  *
- * A __syncwarp stands before each barrier that follows divergent code: __syncthreads is an aligned barrier, and a warp
- * that reached it in parts would let the others go too early.
+ * A __syncwarp stands before each barrier that follows divergent code: __syncthreads is an aligned barrier, and a
+ * warp that reached it in parts would let the others go too early.
  */
 #ifndef STEM_GROUPS_CUH
 #define STEM_GROUPS_CUH
@@ -15,21 +16,21 @@
 #define STEM_GROUP_PAIRS 512 /* pairs of one tile of tokens, at most */
 
 struct stem_groups {
-    int n;                                     /* groups */
-    int warp_sum[32];                          /* scratch of the block's scan */
-    unsigned short expert[STEM_GROUP_PAIRS];   /* of each group */
-    unsigned short begin[STEM_GROUP_PAIRS];    /* of each group: its first place */
-    unsigned short count[STEM_GROUP_PAIRS];    /* of each group: pairs */
-    unsigned short pair[STEM_GROUP_PAIRS];     /* of each place: token of the tile * k + j */
-    unsigned short token[STEM_GROUP_PAIRS];    /* of each place */
+    int n;                                   /* groups */
+    int warp_sum[32];                        /* scratch of the block's scan */
+    unsigned short expert[STEM_GROUP_PAIRS]; /* of each group */
+    unsigned short begin[STEM_GROUP_PAIRS];  /* of each group: its first place */
+    unsigned short count[STEM_GROUP_PAIRS];  /* of each group: pairs */
+    unsigned short pair[STEM_GROUP_PAIRS];   /* of each place: token of the tile * k + j */
+    unsigned short token[STEM_GROUP_PAIRS];  /* of each place */
 };
 
 /* Scratch for many pairs, in memory that is used otherwise later: (experts + 2 * STEM_GROUP_PAIRS) * 4 bytes. */
 struct stem_groups_scratch {
-    float whole[STEM_GROUP_PAIRS]; /* of each pair: its scale, those of its repetitions added */
-    short id[STEM_GROUP_PAIRS];    /* of each pair, -1 out of range */
+    float whole[STEM_GROUP_PAIRS];  /* of each pair: its scale, those of its repetitions added */
+    short id[STEM_GROUP_PAIRS];     /* of each pair, -1 out of range */
     short chosen[STEM_GROUP_PAIRS]; /* the same, -1 for a repetition too */
-    int counter[1];                /* of each expert */
+    int counter[1];                 /* of each expert */
 };
 
 /* At most 32 pairs: one warp, a pair for each lane, without shared counters. merged: room for a scale for each place,
@@ -78,8 +79,8 @@ __device__ __forceinline__ void stem_groups_few(stem_groups *s, const int *ids, 
     __syncwarp();
 }
 
-/* Up to STEM_GROUP_PAIRS pairs: counts for each expert, a scan over the experts, then each pair takes a place. One warp
- * gives out the places, in order of the pairs: every block must cut an expert's pairs into the same groups. */
+/* Up to STEM_GROUP_PAIRS pairs: counts for each expert, a scan over the experts, then each pair takes a place. One
+ * warp gives out the places, in order of the pairs: every block must cut an expert's pairs into the same groups. */
 __device__ __forceinline__ void stem_groups_many(stem_groups *s, stem_groups_scratch *x, const int *ids,
                                                  const float *scale, float *merged, int pairs, int k, int experts,
                                                  int width)

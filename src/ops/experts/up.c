@@ -23,8 +23,10 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8, distinct = stem_experts_distinct(&s);
-    uint64_t weights = distinct * 2 * (uint64_t)(s.inter * s.hidden) * size, blocks = distinct * (uint64_t)(s.inter + 7) / 8;
-    *cost = (struct stem_cost){.bytes_read = weights + (uint64_t)(s.tokens * s.hidden) * size + (uint64_t)(s.tokens * s.k) * 4,
+    uint64_t weights = distinct * 2 * (uint64_t)(s.inter * s.hidden) * size,
+             blocks = distinct * (uint64_t)(s.inter + 7) / 8;
+    *cost = (struct stem_cost){.bytes_read =
+                                   weights + (uint64_t)(s.tokens * s.hidden) * size + (uint64_t)(s.tokens * s.k) * 4,
                                .bytes_written = (uint64_t)(s.tokens * s.k * s.inter) * size,
                                .flops = 4 * (uint64_t)(s.tokens * s.k * s.inter) * (uint64_t)s.hidden,
                                .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
@@ -42,11 +44,12 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
     const char *type = stem_stream_type(c->operand[0].dtype);
     l->kernel = stem_arena_printf(a, "stem_experts_up_plain_%s_%s", stem_dtype_name(c->operand[0].dtype),
                                   stem_op_attr(c->def, c->attrs, "act")->text);
-    l->code = stem_arena_printf(a,
-                                "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const int *ids, "
-                                "const %s *w13, %s *h, int tokens, int k, int experts, int hidden, int inter)\n{\n"
-                                "    stem_experts_up_plain<%s, %s>(x, ids, w13, h, tokens, k, experts, hidden, inter);\n}\n",
-                                l->kernel, type, type, type, type, act_of(c));
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const int *ids, "
+        "const %s *w13, %s *h, int tokens, int k, int experts, int hidden, int inter)\n{\n"
+        "    stem_experts_up_plain<%s, %s>(x, ids, w13, h, tokens, k, experts, hidden, inter);\n}\n",
+        l->kernel, type, type, type, type, act_of(c));
     l->grid[0] = (uint32_t)((s->inter + 3) / 4);
     l->grid[1] = (uint32_t)(s->tokens * s->k < 32768 ? s->tokens * s->k : 32768);
     l->block[0] = 128;
@@ -56,8 +59,11 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                   struct stem_lowered *l)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
-    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "groups", "experts"},
-                               .grid = {1, 1, 1}, .block = {1, 1, 1}, .waits = true};
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
+                               .headers = {"common", "stream", "groups", "experts"},
+                               .grid = {1, 1, 1},
+                               .block = {1, 1, 1},
+                               .waits = true};
     stem_experts_scalars(&s, l);
     uint32_t nt = stem_experts_nt(&s), warps = 8, stages = nt == 1 ? 4 : 3, fixed = 8 << 10; /* groups, reserved */
     uint32_t half = stem_stream_sm_smem(t) / 2 - fixed;
@@ -90,7 +96,9 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
 const struct stem_op_def stem_op_experts_up = {
     .name = "experts_up",
     .blurb = "act(gate) * up of each token's experts; part of experts",
-    .params = {{"x", STEM_MODE_IN, false, false}, {"ids", STEM_MODE_IN, false, false}, {"w13", STEM_MODE_IN, false, false}},
+    .params = {{"x", STEM_MODE_IN, false, false},
+               {"ids", STEM_MODE_IN, false, false},
+               {"w13", STEM_MODE_IN, false, false}},
     .n_params = 3,
     .attrs = {{"act", STEM_ATTR_TYPE_WORD, false, 0, "silu", stem_experts_acts}},
     .n_attrs = 1,

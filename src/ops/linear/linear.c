@@ -18,8 +18,9 @@ static bool infer(struct stem_infer *c)
         return false;
     }
     if (w->dtype != x->dtype) {
-        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[1], "linear needs x and w of one element type, not %s and %s",
-                   stem_dtype_name(x->dtype), stem_dtype_name(w->dtype));
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[1],
+                   "linear needs x and w of one element type, not %s and %s", stem_dtype_name(x->dtype),
+                   stem_dtype_name(w->dtype));
         return false;
     }
     if (!stem_stream_is_float(type)) {
@@ -31,8 +32,8 @@ static bool infer(struct stem_infer *c)
         return false;
     }
     if (w->rank != 2) {
-        stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[1], "linear needs a weight of 2 dimensions [N, K], not %u",
-                   w->rank);
+        stem_error(c->diags, STEM_E_OP_RANK, c->operand_span[1],
+                   "linear needs a weight of 2 dimensions [N, K], not %u", w->rank);
         return false;
     }
     if (!stem_dim_same(x->dim[x->rank - 1], w->dim[1])) {
@@ -71,7 +72,8 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
 
-/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster. */
+/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster.
+ */
 struct shape {
     uint32_t nt, stages, kparts, groups, cluster, smem;
 };
@@ -122,10 +124,11 @@ static void lower_plain(struct product p, const char *x, const char *y, const ch
                         struct stem_lowered *l)
 {
     l->kernel = stem_arena_printf(a, "stem_linear_plain_%s", name);
-    l->code = stem_arena_printf(a,
-                                "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, %s *y, "
-                                "int m, int n, int k)\n{\n    stem_linear_plain<%s, %s>(x, w, y, m, n, k);\n}\n",
-                                l->kernel, x, x, y, x, y);
+    l->code =
+        stem_arena_printf(a,
+                          "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, %s *y, "
+                          "int m, int n, int k)\n{\n    stem_linear_plain<%s, %s>(x, w, y, m, n, k);\n}\n",
+                          l->kernel, x, x, y, x, y);
     l->grid[0] = (uint32_t)((p.n + 3) / 4);
     l->grid[1] = (uint32_t)((p.m + 7) / 8);
     l->block[0] = 128;
@@ -138,8 +141,12 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     enum stem_dtype in = c->operand[0].dtype, out = c->operand[2].dtype;
     const char *x = stem_stream_type(in), *y = stem_stream_type(out);
     const char *types = stem_arena_printf(a, "%s_%s", stem_dtype_name(in), stem_dtype_name(out));
-    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "stream", "linear"}, .grid = {1, 1, 1},
-                               .block = {1, 1, 1}, .n_scalars = 3, .waits = true};
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
+                               .headers = {"common", "stream", "linear"},
+                               .grid = {1, 1, 1},
+                               .block = {1, 1, 1},
+                               .n_scalars = 3,
+                               .waits = true};
     l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.m}};
     l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.n}};
     l->scalars[2] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.k}};
@@ -153,12 +160,13 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (s.smem + 1024)); /* resident at once */
     l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u", types, s.nt, s.stages, s.kparts, s.groups,
                                   s.cluster);
-    l->code = stem_arena_printf(
-        a,
-        "extern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, %s *y, int m, int n, int k)\n"
-        "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u>(x, w, y, m, n, k);\n}\n",
-        threads, s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "", l->kernel, x, x, y,
-        x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster);
+    l->code = stem_arena_printf(a,
+                                "extern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
+                                "%s *y, int m, int n, int k)\n"
+                                "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u>(x, w, y, m, n, k);\n}\n",
+                                threads,
+                                s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "",
+                                l->kernel, x, x, y, x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster);
     l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
     l->grid[1] = (uint32_t)((p.m + 8 * s.nt - 1) / (8 * s.nt));
     l->block[0] = threads;

@@ -45,7 +45,10 @@ template <class E, int NT> struct stem_linear_source {
         for (int i = 0; i < 2 * NT; i++)
             r.token[i] = m0 + row + 4 * i < m_end ? x + (long long)(m0 + row + 4 * i) * k + column : nullptr;
     }
-    __device__ __forceinline__ int tiles(int) const { return (m_end - m0 + 7) / 8; }
+    __device__ __forceinline__ int tiles(int) const
+    {
+        return (m_end - m0 + 7) / 8;
+    }
 };
 
 /* Adds the partial sums of an item and stores 16 * GROUPS columns of y. */
@@ -104,9 +107,9 @@ __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m,
     stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
     stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
     stem_wait();
-    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER, gridDim.x / CLUSTER,
-                               (n + 16 * GROUPS - 1) / (16 * GROUPS), rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER,
-                               k, source, sink);
+    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
+                                  gridDim.x / CLUSTER, (n + 16 * GROUPS - 1) / (16 * GROUPS),
+                                  rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
 }
 
 /* Any shape and alignment: a warp for each column n and 8 rows of x. Grid: x over columns by 4, y over rows by 8. */

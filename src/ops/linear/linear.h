@@ -21,7 +21,8 @@ uint32_t stem_stream_sm_smem(const struct stem_target *t);
 uint32_t stem_stream_ring_bytes(uint32_t mt, uint32_t nt, uint32_t stages, uint32_t warps);
 uint32_t stem_stream_tile_bytes(uint32_t nt, uint32_t warps);
 
-/* Sum of a[i] * b[i] in f32, in 16 interleaved parts: the reference's order, chosen so that compilers vectorise it. */
+/* Sum of a[i] * b[i] in f32, in 16 interleaved parts: the reference's order, chosen so that compilers vectorise it.
+ */
 float stem_ref_dot(const float *a, const float *b, int64_t n);
 /* malloc that aborts; references have no way to report. */
 void *stem_ref_alloc(size_t bytes);

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streaming weights through the tensor cores: the inner loop of linear and of experts. A warp owns a ring of stages in
- * shared memory. One stage holds 64 values of k (128 bytes) of 16 * MT weight rows and of up to 8 * NT token rows;
- * cp.async fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 * MT rows) into the next, so that
- * memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier.
+ * Streaming weights through the tensor cores: the inner loop of linear and of experts. A warp owns a ring of stages
+ * in shared memory. One stage holds 64 values of k (128 bytes) of 16 * MT weight rows and of up to 8 * NT token rows;
+ * cp.async fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 * MT rows) into the next, so
+ * that memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier.
  *
  * The product is mma.m16n8k16 with the weights as A and the tokens as B. The order of k inside 32 values is permuted
  * the same way for both, so that a thread's fragments of two products are 16 contiguous bytes. Rows lie 128 bytes
  * apart; odd rows have their halves exchanged, which makes every 16-byte access free of bank conflicts.
  *
  * Preconditions: 16-bit floats, row starts 16-byte aligned, K a multiple of 8. Columns of tokens that are not there
- * compute on whatever the stage held: each column of the product depends on its own token only, each row on its own weights.
+ * compute on whatever the stage held: each column of the product depends on its own token only, each row on its own
+ * weights.
  */
 #ifndef STEM_STREAM_CUH
 #define STEM_STREAM_CUH
 
-#define STEM_CHUNK 64    /* values of k in one stage */
-#define STEM_TILE_LD 20  /* stride of a token in a tile of 16 rows of f32 in shared memory: no bank conflicts */
+#define STEM_CHUNK 64   /* values of k in one stage */
+#define STEM_TILE_LD 20 /* stride of a token in a tile of 16 rows of f32 in shared memory: no bank conflicts */
 
 #ifndef STEM_EMULATED /* the instructions; tests/unit/emulate.h has them in C++ */
 
@@ -32,7 +33,8 @@ __device__ __forceinline__ unsigned stem_shared_address(const void *p)
 __device__ __forceinline__ void stem_copy16(unsigned to, const void *from, bool valid)
 {
     int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
 }
 
 __device__ __forceinline__ void stem_copy_commit(void)
@@ -128,13 +130,13 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
     }
 }
 
-/* Multiplies items first, first + step, ... < n_items, each over this warp's share of k: chunks part, part + parts, ...
- * `source.rows(item, rows)` says where an item's rows are, `source.tiles(item)` how many groups of 8 tokens it has;
- * `sink(item, acc)` takes the sums (C fragments: acc[m][j][0..1] row 16m + lane / 4, tokens 8j + 2 * (lane % 4) + 0..1;
- * acc[m][j][2..3] row + 8). A warp without a share loads zeros. */
+/* Multiplies items first, first + step, ... < n_items, each over this warp's share of k: chunks part, part + parts,
+ * ... `source.rows(item, rows)` says where an item's rows are, `source.tiles(item)` how many groups of 8 tokens it
+ * has; `sink(item, acc)` takes the sums (C fragments: acc[m][j][0..1] row 16m + lane / 4, tokens 8j + 2 * (lane % 4)
+ * + 0..1; acc[m][j][2..3] row + 8). A warp without a share loads zeros. */
 template <class E, int MT, int NT, int STAGES, class Source, class Sink>
-__device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts, int K,
-                                            const Source &source, const Sink &sink)
+__device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
+                                            int K, const Source &source, const Sink &sink)
 {
     constexpr int bytes = stem_stage_bytes<MT, NT>;
     int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;

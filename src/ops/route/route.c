@@ -3,10 +3,10 @@
  * route: which k experts a token goes to, and with what weight.
  *   score  = softmax over the experts, sigmoid of each, or the logit itself;
  *   choice = score + bias (the bias steers the choice only, as in DeepSeek-V3), greatest first, equal ones by index;
- *   groups: the experts in `groups` equal ranges, of which the top_groups best by group_score (their best choice, or the
- *           sum of the best two) may be chosen from;
- *   weight = score, divided by the sum of the k chosen + 1e-20 if renormalize, times scale.
- * NaN in a choice ranks below every number, so ids are always valid; NaN scores give NaN weights.
+ *   groups: the experts in `groups` equal ranges, of which the top_groups best by group_score (their best choice, or
+ * the sum of the best two) may be chosen from; weight = score, divided by the sum of the k chosen + 1e-20 if
+ * renormalize, times scale. NaN in a choice ranks below every number, so ids are always valid; NaN scores give NaN
+ * weights.
  */
 #include <string.h>
 
@@ -26,7 +26,8 @@ static bool bad_attr(struct stem_infer *c, const char *text)
 
 static bool check_attrs(struct stem_infer *c)
 {
-    int64_t k = int_attr(c->attrs, "k"), groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups"), e;
+    int64_t k = int_attr(c->attrs, "k"), groups = int_attr(c->attrs, "groups"),
+            top = int_attr(c->attrs, "top_groups"), e;
     if (k < 1 || k > STEM_ROUTE_MAX_K)
         return bad_attr(c, "k is at least 1 and at most 32");
     if (groups < 1 || groups > 32)
@@ -87,11 +88,11 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     const struct stem_tensor *logits = &c->operand[0];
     uint64_t tokens = (uint64_t)logits->dim[0], experts = (uint64_t)logits->dim[1];
-    *cost = (struct stem_cost){
-        .bytes_read = tokens * experts * stem_dtype_bits(logits->dtype) / 8 + (has_bias(c) ? experts * 4 : 0),
-        .bytes_written = tokens * (uint64_t)int_attr(c->attrs, "k") * 8,
-        .flops = tokens * experts * 8,
-        .blocks = (uint32_t)tokens};
+    *cost = (struct stem_cost){.bytes_read = tokens * experts * stem_dtype_bits(logits->dtype) / 8 +
+                                             (has_bias(c) ? experts * 4 : 0),
+                               .bytes_written = tokens * (uint64_t)int_attr(c->attrs, "k") * 8,
+                               .flops = tokens * experts * 8,
+                               .blocks = (uint32_t)tokens};
 }
 
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
@@ -103,12 +104,21 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups");
     bool limit = top && top < groups, top2 = !strcmp(stem_op_attr(c->def, c->attrs, "group_score")->text, "top2");
     const char *upper = !strcmp(score, "softmax") ? "SOFTMAX" : !strcmp(score, "sigmoid") ? "SIGMOID" : "NONE";
-    uint32_t parts = (uint32_t)((logits->dim[1] + 31) / 32), warps = parts < 4 ? parts : 4, slots = (parts + warps - 1) / warps;
-    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH, .headers = {"common", "route"},
-                               .grid = {(uint32_t)logits->dim[0], 1, 1}, .block = {32 * warps, 1, 1}, .waits = true};
-    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * warps * 32, score,
-                                  c->n_in < 2 ? "" : has_bias(c) ? "_bias" : "_nobias",
-                                  !limit ? "" : top2 ? "_top2" : "_max");
+    uint32_t parts = (uint32_t)((logits->dim[1] + 31) / 32), warps = parts < 4 ? parts : 4,
+             slots = (parts + warps - 1) / warps;
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
+                               .headers = {"common", "route"},
+                               .grid = {(uint32_t)logits->dim[0], 1, 1},
+                               .block = {32 * warps, 1, 1},
+                               .waits = true};
+    l->kernel =
+        stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * warps * 32, score,
+                          c->n_in < 2   ? ""
+                          : has_bias(c) ? "_bias"
+                                        : "_nobias",
+                          !limit ? ""
+                          : top2 ? "_top2"
+                                 : "_max");
     const char *bias = c->n_in > 1 ? "const float *bias, " : "";
     l->code = stem_arena_printf(
         a,
@@ -116,13 +126,14 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n"
         "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
         "top_groups, renormalize, scale);\n}\n",
-        32 * warps, l->kernel, type, bias, type, slots, warps, upper, has_bias(c) ? "true" : "false", limit ? "true" : "false",
-        top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
+        32 * warps, l->kernel, type, bias, type, slots, warps, upper, has_bias(c) ? "true" : "false",
+        limit ? "true" : "false", top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
     const int64_t v[] = {logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
                          int_attr(c->attrs, "renormalize")};
     for (l->n_scalars = 0; l->n_scalars < 5; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = v[l->n_scalars]}};
-    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_F32, {.f = stem_op_attr(c->def, c->attrs, "scale")->f}};
+    l->scalars[l->n_scalars++] =
+        (struct stem_scalar){STEM_SCALAR_F32, {.f = stem_op_attr(c->def, c->attrs, "scale")->f}};
 }
 
 static const char *const scores[] = {"softmax", "sigmoid", "none", NULL};

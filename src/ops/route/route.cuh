@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Chooses k experts for each token; one block for each token. Each warp picks the best k of its share of the experts
- * (expert (i * WARPS + warp) * 32 + lane is slot i of a lane); the picks of all warps are then ranked against each other.
- * Greatest first; equal ones, and NaN (below every number), by the smaller index.
+ * (expert (i * WARPS + warp) * 32 + lane is slot i of a lane); the picks of all warps are then ranked against each
+ * other. Greatest first; equal ones, and NaN (below every number), by the smaller index.
  */
 #ifndef STEM_ROUTE_CUH
 #define STEM_ROUTE_CUH

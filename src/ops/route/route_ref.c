@@ -92,7 +92,8 @@ void stem_route_reference(const struct stem_concrete *c, void *const *data)
 {
     const struct stem_tensor *logits = &c->operand[0];
     const struct stem_attr *a = c->attrs;
-    struct call call = {.experts = logits->dim[1], .k = stem_op_attr(c->def, a, "k")->i,
+    struct call call = {.experts = logits->dim[1],
+                        .k = stem_op_attr(c->def, a, "k")->i,
                         .groups = stem_op_attr(c->def, a, "groups")->i,
                         .top_groups = stem_op_attr(c->def, a, "top_groups")->i,
                         .renormalize = stem_op_attr(c->def, a, "renormalize")->i != 0,
