@@ -15,7 +15,7 @@ bool stem_rule_fail(struct stem_infer *c, enum stem_diag_id id, uint32_t i, cons
     va_start(ap, fmt);
     stem_out_vprintf(&o, fmt, ap);
     va_end(ap);
-    stem_out_str(&o, "; it is ");
+    stem_out_str(&o, "; the operand is ");
     stem_type_print(c->dims, c->strings, &c->in[i], &o);
     stem_error(c->diags, id, c->operand_span[i], "%s", stem_out_text(&o));
     stem_out_free(&o);

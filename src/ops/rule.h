@@ -7,7 +7,7 @@
 
 #include "ops/op.h"
 
-/* Reports a fault of operand i as "TEXT; it is TYPE" and returns false. */
+/* Reports a fault of operand i as "TEXT; the operand is TYPE" and returns false. */
 bool stem_rule_fail(struct stem_infer *c, enum stem_diag_id id, uint32_t i, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Operand i is f32, f16 or bf16; `what` names it: "rmsnorm: x". */
