@@ -19,8 +19,8 @@ static _Noreturn void bug(const struct stem_builder *b, const char *what)
 
 struct stem_builder stem_builder_new(struct stem_program *p, struct stem_dims *dims, struct stem_diags *diags)
 {
-    return (struct stem_builder){.program = p, .dims = dims, .diags = diags, .layer = STEM_NONE, .pin = STEM_NO_STREAM,
-                                 .span = STEM_NOWHERE};
+    return (struct stem_builder){
+        .program = p, .dims = dims, .diags = diags, .layer = STEM_NONE, .pin = STEM_NO_STREAM, .span = STEM_NOWHERE};
 }
 
 struct stem_op_id stem_build_mark(const struct stem_builder *b)
@@ -63,8 +63,9 @@ struct stem_value_id stem_build_buffer(struct stem_builder *b, enum stem_buffer_
     buffer.shape.buffer = p->buffers.len;
     buffer.bytes = stem_tensor_extent(&buffer.shape);
     stem_vec_push(&p->buffers, buffer);
-    return add_value(b, (struct stem_value){.name = name, .tensor = buffer.shape, .def = STEM_NO_OP,
-                                            .base = STEM_NO_VALUE, .span = b->span});
+    return add_value(
+        b, (struct stem_value){
+               .name = name, .tensor = buffer.shape, .def = STEM_NO_OP, .base = STEM_NO_VALUE, .span = b->span});
 }
 
 struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_id base, struct stem_sym name,
@@ -80,16 +81,24 @@ struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_i
         t.stride[i] = stride[i];
     if (t.offset + stem_tensor_extent(&t) > b->program->buffers.at[t.buffer].bytes)
         bug(b, "a view beyond the end of its buffer");
-    return add_value(b, (struct stem_value){.name = name, .tensor = t, .def = STEM_NO_OP, .base = origin,
-                                            .version = stem_value_at(b->program, origin)->version, .span = b->span});
+    return add_value(b, (struct stem_value){.name = name,
+                                            .tensor = t,
+                                            .def = STEM_NO_OP,
+                                            .base = origin,
+                                            .version = stem_value_at(b->program, origin)->version,
+                                            .span = b->span});
 }
 
 /* The version after an in-place write of v. */
 static struct stem_value_id next_version(struct stem_builder *b, struct stem_value_id v, struct stem_sym name)
 {
     const struct stem_value *old = stem_value_at(b->program, v);
-    return add_value(b, (struct stem_value){.name = name, .tensor = old->tensor, .def = STEM_NO_OP, .base = v,
-                                            .version = old->version + 1, .span = b->span});
+    return add_value(b, (struct stem_value){.name = name,
+                                            .tensor = old->tensor,
+                                            .def = STEM_NO_OP,
+                                            .base = v,
+                                            .version = old->version + 1,
+                                            .span = b->span});
 }
 
 void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct stem_value_id into)
@@ -129,9 +138,17 @@ static struct stem_sym part_name(struct stem_builder *b)
 /* An op with the builder's context, operands still to be set. */
 static struct stem_op new_op(struct stem_builder *b, enum stem_op_class class, struct stem_sym name)
 {
-    struct stem_op op = {.class = class, .name = name, .decl = STEM_NONE, .layer = b->layer, .segment = b->segment,
-                         .pin = b->pin, .priority = b->priority, .resource = b->resource, .n_after = b->n_after,
-                         .span = b->span, .stream = STEM_NO_STREAM};
+    struct stem_op op = {.class = class,
+                         .name = name,
+                         .decl = STEM_NONE,
+                         .layer = b->layer,
+                         .segment = b->segment,
+                         .pin = b->pin,
+                         .priority = b->priority,
+                         .resource = b->resource,
+                         .n_after = b->n_after,
+                         .span = b->span,
+                         .stream = STEM_NO_STREAM};
     if (b->n_after)
         op.after = stem_arena_dup(b->program->arena, b->after, b->n_after * sizeof *b->after);
     return op;
@@ -211,8 +228,14 @@ static bool check_call(struct stem_builder *b, const struct stem_op_def *def, co
         if (in[i].value.n != STEM_NONE)
             types[i] = stem_tensor_type(b->dims, &stem_value_at(b->program, in[i].value)->tensor);
     }
-    *c = (struct stem_infer){.dims = b->dims, .strings = b->program->strings, .diags = b->diags, .span = b->span,
-                             .operand_span = spans, .in = types, .n_in = n_in, .attrs = attrs};
+    *c = (struct stem_infer){.dims = b->dims,
+                             .strings = b->program->strings,
+                             .diags = b->diags,
+                             .span = b->span,
+                             .operand_span = spans,
+                             .in = types,
+                             .n_in = n_in,
+                             .attrs = attrs};
     bool fine = stem_op_infer(def, c);
     c->in = NULL;
     c->operand_span = NULL;
@@ -405,9 +428,10 @@ struct stem_value_id stem_build_simple(struct stem_builder *b, const char *op, c
     return results[0];
 }
 
-struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands, uint32_t n,
-                                  const struct stem_scalar *scalars, uint32_t n_scalars, const uint32_t grid[3],
-                                  const uint32_t block[3], uint32_t smem, struct stem_value_id *results)
+struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands,
+                                  uint32_t n, const struct stem_scalar *scalars, uint32_t n_scalars,
+                                  const uint32_t grid[3], const uint32_t block[3], uint32_t smem,
+                                  struct stem_value_id *results)
 {
     struct stem_program *p = b->program;
     struct stem_operand o[STEM_MAX_OPERANDS];
@@ -428,8 +452,8 @@ struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const s
             continue;
         if (!is_contiguous(b, v) && operands[i].mode == STEM_MODE_INOUT)
             bug(b, "a strided operand written in place");
-        o[op.n_in++] = (struct stem_operand){is_contiguous(b, v) ? v : copied(b, v), operands[i].mode,
-                                             operands[i].span};
+        o[op.n_in++] =
+            (struct stem_operand){is_contiguous(b, v) ? v : copied(b, v), operands[i].mode, operands[i].span};
     }
     for (uint32_t pass = 0; pass < 2; pass++) /* next versions, then plain results */
         for (uint32_t i = 0; i < n; i++) {

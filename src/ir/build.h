@@ -10,7 +10,7 @@
 
 struct stem_builder {
     struct stem_program *program;
-    struct stem_dims *dims;    /* for type rules; shapes are constants */
+    struct stem_dims *dims; /* for type rules; shapes are constants */
     struct stem_diags *diags;
     /* context of the next op */
     struct stem_sym name; /* path of the value being defined, "moe[3].x"; parts made by expand get ".1", ".2" */
@@ -30,15 +30,15 @@ struct stem_builder stem_builder_new(struct stem_program *p, struct stem_dims *d
  * TEMP one. align 0: 256. */
 struct stem_value_id stem_build_buffer(struct stem_builder *b, enum stem_buffer_kind kind, struct stem_sym name,
                                        enum stem_dtype dtype, uint32_t rank, const int64_t *dim);
-/* A view: same buffer and version, `offset` in bytes from the base value's offset. The view of a view is a view of what
- * lies below. */
+/* A view: same buffer and version, `offset` in bytes from the base value's offset. The view of a view is a view of
+ * what lies below. */
 struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_id base, struct stem_sym name,
                                      uint64_t offset, uint32_t rank, const int64_t *dim, const int64_t *stride);
 
 /* Makes `value` live in the buffer of `into`, an external buffer's first value that nothing reads yet: the op that
  * computed it then writes there, with no copy. `into` becomes a view of it, and the old temporary buffer stays behind
- * unused. For `return`: first ask whether it can (a whole temporary buffer that an op wrote, of the same size); if not,
- * copy with the op `copy`. Takes time in proportion to the program. */
+ * unused. For `return`: first ask whether it can (a whole temporary buffer that an op wrote, of the same size); if
+ * not, copy with the op `copy`. Takes time in proportion to the program. */
 bool stem_build_can_move(const struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
 void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
 
@@ -60,12 +60,13 @@ struct stem_value_id stem_build_simple(struct stem_builder *b, const char *op, c
                                        uint32_t n_in, const struct stem_attr *given, uint32_t n_given);
 /* KERNEL or EXTERN op: operands with their modes (IN, OUT, INOUT, CONSUME, RELEASE) in parameter order; OUT operands
  * name values of buffers made beforehand by stem_build_buffer and get a defining op; INOUT ones yield new versions.
- * Note: operand order in the op is then inputs first, results after; decl.params follows that order. results[i] is set
- * for each OUT operand i to its value, for each INOUT one to the new version. grid and block NULL: EXTERN. Strided
- * inputs are copied first: kernels see contiguous memory. */
-struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands, uint32_t n,
-                                  const struct stem_scalar *scalars, uint32_t n_scalars, const uint32_t grid[3],
-                                  const uint32_t block[3], uint32_t smem, struct stem_value_id *results);
+ * Note: operand order in the op is then inputs first, results after; decl.params follows that order. results[i] is
+ * set for each OUT operand i to its value, for each INOUT one to the new version. grid and block NULL: EXTERN.
+ * Strided inputs are copied first: kernels see contiguous memory. */
+struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const struct stem_input *operands,
+                                  uint32_t n, const struct stem_scalar *scalars, uint32_t n_scalars,
+                                  const uint32_t grid[3], const uint32_t block[3], uint32_t smem,
+                                  struct stem_value_id *results);
 /* The op that will be added next has this id; used for `after`. */
 struct stem_op_id stem_build_mark(const struct stem_builder *b);
 

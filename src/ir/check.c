@@ -90,8 +90,9 @@ static const char *check_input(const struct stem_program *p, uint32_t k, uint32_
     if (p->ops.at[def.n].dead)
         return FAULT(p, "o%u: reads v%u of the dead op o%u", k, o->value.n, def.n);
     /* ops that passes add stand at the end */
-    return def.n < k || p->state & STEM_FACT_STREAMS ? NULL
-                                                     : FAULT(p, "o%u: reads v%u of the later op o%u", k, o->value.n, def.n);
+    return def.n < k || p->state & STEM_FACT_STREAMS
+               ? NULL
+               : FAULT(p, "o%u: reads v%u of the later op o%u", k, o->value.n, def.n);
 }
 
 static const char *check_results(const struct stem_program *p, uint32_t k)
@@ -134,8 +135,14 @@ static const char *check_types(const struct stem_program *p, uint32_t k, struct 
         in[i] = stem_tensor_type(dims, &t);
         spans[i] = STEM_NOWHERE;
     }
-    struct stem_infer c = {.dims = dims, .strings = p->strings, .diags = diags, .span = STEM_NOWHERE,
-                           .operand_span = spans, .in = in, .n_in = op->n_in, .attrs = op->attrs};
+    struct stem_infer c = {.dims = dims,
+                           .strings = p->strings,
+                           .diags = diags,
+                           .span = STEM_NOWHERE,
+                           .operand_span = spans,
+                           .in = in,
+                           .n_in = op->n_in,
+                           .attrs = op->attrs};
     uint32_t first = op->n_in + stem_op_n_inout(op);
     if (!stem_op_infer(op->def, &c)) {
         fault = FAULT(p, "o%u: %s", k, stem_diags_count(diags) ? stem_diags_get(diags, 0)->text : "type rule");
@@ -158,9 +165,9 @@ static bool attrs_fit(const struct stem_op *op)
     bool fits = op->n_attrs == op->def->n_attrs;
     for (uint32_t i = 0; fits && i < op->n_attrs; i++) {
         enum stem_attr_type type = op->def->attrs[i].type;
-        enum stem_attr_kind kind = type == STEM_ATTR_TYPE_FLOAT                                  ? STEM_ATTR_FLOAT
+        enum stem_attr_kind kind = type == STEM_ATTR_TYPE_FLOAT                                ? STEM_ATTR_FLOAT
                                    : type == STEM_ATTR_TYPE_INT || type == STEM_ATTR_TYPE_BOOL ? STEM_ATTR_INT
-                                                                                                 : STEM_ATTR_TEXT;
+                                                                                               : STEM_ATTR_TEXT;
         fits = op->attrs[i].kind == kind && !strcmp(op->attrs[i].name, op->def->attrs[i].name);
     }
     return fits;

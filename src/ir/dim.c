@@ -203,7 +203,8 @@ static bool eval_atom(const struct stem_dims *d, uint32_t atom, const struct bin
         return false;
     }
     int64_t x, y;
-    return eval_poly(d, k->a, b, &x) && eval_poly(d, k->b, b, &y) && stem_dim_fold((enum stem_dim_op)k->kind, x, y, result);
+    return eval_poly(d, k->a, b, &x) && eval_poly(d, k->b, b, &y) &&
+           stem_dim_fold((enum stem_dim_op)k->kind, x, y, result);
 }
 
 bool stem_dim_eval(const struct stem_dims *d, struct stem_dim a, const struct stem_sym *name, const int64_t *value,
@@ -270,8 +271,8 @@ static void print_poly(const struct stem_dims *d, const struct stem_strtab *s, u
         return;
     }
     const struct stem_monomial *m = &d->monomials.at[p->term[0].monomial];
-    bool simple = p->n == 1 && (place == IN_QUOTIENT_LEFT || m->n == 0 || (m->n == 1 && m->factor[0].power == 1 &&
-                                                                         p->term[0].coefficient == 1));
+    bool simple = p->n == 1 && (place == IN_QUOTIENT_LEFT || m->n == 0 ||
+                                (m->n == 1 && m->factor[0].power == 1 && p->term[0].coefficient == 1));
     bool bare = place == IN_SUM || (simple && p->term[0].coefficient > 0);
     uint32_t first = p->term[0].monomial == 0 && p->n > 1; /* skips the constant, which sorts first */
     stem_out_str(o, bare ? "" : "(");

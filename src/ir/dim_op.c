@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic on sizes. Sums, differences and products are polynomial arithmetic. Quotients and remainders by a positive
- * constant c use floor((c*q + r)/c) = q + floor(r/c) for each coefficient, so that r's coefficients lie in 0..c-1;
- * what remains after the bounds have been asked becomes an atom.
+ * Arithmetic on sizes. Sums, differences and products are polynomial arithmetic. Quotients and remainders by a
+ * positive constant c use floor((c*q + r)/c) = q + floor(r/c) for each coefficient, so that r's coefficients lie in
+ * 0..c-1; what remains after the bounds have been asked becomes an atom.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -85,6 +85,6 @@ void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, st
     uint32_t skip = stem_op_n_inout(op), n_out = op->n_out - skip;
     for (uint32_t i = 0; i < op->n_in + n_out; i++)
         t[i] = stem_operand_tensor(p, &op->operands[i < op->n_in ? i : i + skip]);
-    *c = (struct stem_concrete){.def = op->def, .operand = t, .n_in = op->n_in, .n_out = n_out, .attrs = op->attrs,
-                                .n_attrs = op->n_attrs};
+    *c = (struct stem_concrete){
+        .def = op->def, .operand = t, .n_in = op->n_in, .n_out = n_out, .attrs = op->attrs, .n_attrs = op->n_attrs};
 }

@@ -14,7 +14,8 @@ const char *const stem_ir_buffer_kind[] = {"temp", "input", "output", "weight", 
 const char *const stem_ir_mode[] = {"in", "out", "inout", "consume", "release", NULL};
 const char *const stem_ir_dep[] = {"data", "anti", "output", "after", "resource", "memory", NULL};
 const char *const stem_ir_scalar[] = {"i32", "i64", "f32", NULL};
-const char *const stem_ir_fact[] = {"expanded", "streams", "deps", "order", "waits", "lifetime", "memory", "lanes", NULL};
+const char *const stem_ir_fact[] = {"expanded", "streams", "deps",  "order", "waits",
+                                    "lifetime", "memory",  "lanes", NULL};
 
 struct printer {
     const struct stem_program *p;

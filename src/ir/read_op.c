@@ -104,7 +104,8 @@ static void read_launch(struct stem_ir_reader *r, struct stem_op *op)
                 return;
             }
             struct stem_scalar *x = &s[op->n_scalars++];
-            *x = (struct stem_scalar){.kind = (enum stem_scalar_kind)stem_ir_word(r, stem_ir_scalar, "i32, i64 or f32")};
+            *x = (struct stem_scalar){.kind =
+                                          (enum stem_scalar_kind)stem_ir_word(r, stem_ir_scalar, "i32, i64 or f32")};
             if (x->kind == STEM_SCALAR_F32)
                 x->f = stem_ir_float(r);
             else
@@ -131,8 +132,8 @@ static void read_callee(struct stem_ir_reader *r, struct stem_op *op)
     }
     op->def = r->l.token == STEM_IR_WORD ? stem_op_find(r->l.text) : NULL;
     if (!op->def || op->def->expand) {
-        stem_ir_fail(&r->l, STEM_E_IR_UNKNOWN, op->def ? "'%s' is made of other ops and cannot stand here"
-                                                         : "'%s' is no op", r->l.text);
+        stem_ir_fail(&r->l, STEM_E_IR_UNKNOWN,
+                     op->def ? "'%s' is made of other ops and cannot stand here" : "'%s' is no op", r->l.text);
         return;
     }
     stem_ir_next(&r->l);
@@ -191,8 +192,8 @@ static void claim_results(struct stem_ir_reader *r, const struct stem_op *op, co
 void stem_ir_read_op(struct stem_ir_reader *r)
 {
     struct stem_operand o[2 * STEM_MAX_OPERANDS], results[STEM_MAX_OPERANDS];
-    struct stem_op op = {.decl = STEM_NONE, .layer = STEM_NONE, .pin = STEM_NO_STREAM, .stream = STEM_NO_STREAM,
-                         .span = r->l.span};
+    struct stem_op op = {
+        .decl = STEM_NONE, .layer = STEM_NONE, .pin = STEM_NO_STREAM, .stream = STEM_NO_STREAM, .span = r->l.span};
     stem_ir_new_id(r, 'o', r->p->ops.len);
     op.n_out = read_results(r, results);
     read_callee(r, &op);

@@ -31,8 +31,14 @@ struct stem_param {
     bool any_stride; /* false: a strided view is copied into a contiguous tensor first */
 };
 
-enum stem_attr_type { STEM_ATTR_TYPE_INT, STEM_ATTR_TYPE_FLOAT, STEM_ATTR_TYPE_BOOL, STEM_ATTR_TYPE_WORD, STEM_ATTR_TYPE_DTYPE,
-                      STEM_ATTR_TYPE_EXPR /* pointwise only; not written in the language */ };
+enum stem_attr_type {
+    STEM_ATTR_TYPE_INT,
+    STEM_ATTR_TYPE_FLOAT,
+    STEM_ATTR_TYPE_BOOL,
+    STEM_ATTR_TYPE_WORD,
+    STEM_ATTR_TYPE_DTYPE,
+    STEM_ATTR_TYPE_EXPR /* pointwise only; not written in the language */
+};
 
 struct stem_attr_def {
     const char *name;

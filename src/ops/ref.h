@@ -26,7 +26,8 @@ void stem_ref_store(enum stem_dtype t, void *data, int64_t i, float x);
 int64_t stem_ref_load_int(enum stem_dtype t, const void *data, int64_t i);
 
 /* `count` elements, `stride` elements apart, as f32; and back (stride 1). */
-void stem_ref_load_row(enum stem_dtype t, const void *data, int64_t first, int64_t stride, uint32_t count, float *out);
+void stem_ref_load_row(enum stem_dtype t, const void *data, int64_t first, int64_t stride, uint32_t count,
+                       float *out);
 void stem_ref_store_row(enum stem_dtype t, void *data, int64_t first, uint32_t count, const float *in);
 
 /* Offset in elements of row `row`, where the rows of a tensor are all but its last dimension. A tensor of rank 0 has

@@ -121,8 +121,10 @@ bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c)
     uint32_t most = def->variadic ? STEM_MAX_OPERANDS - stem_op_n_results(def) : def->n_params;
     if (c->n_in < least || c->n_in > most) {
         stem_error(c->diags, STEM_E_OP_ARITY, c->span, "%s takes %s%u operand%s, not %u", def->name,
-                   least == most ? "" : c->n_in < least ? "at least " : "at most ", c->n_in < least ? least : most,
-                   (c->n_in < least ? least : most) == 1 ? "" : "s", c->n_in);
+                   least == most     ? ""
+                   : c->n_in < least ? "at least "
+                                     : "at most ",
+                   c->n_in < least ? least : most, (c->n_in < least ? least : most) == 1 ? "" : "s", c->n_in);
         return false;
     }
     for (uint32_t i = 0; i < c->n_in; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walking several tensors of one (broadcast) shape at once, on the host and in generated device code. The result is
- * contiguous; each operand has its own strides, 0 where it is broadcast. Dims that all operands cross alike are merged,
- * so that most walks have one or two dims left.
+ * Walking several tensors of one (broadcast) shape at once, on the host and in generated device code. The result
+ * is contiguous; each operand has its own strides, 0 where it is broadcast. Dims that all operands cross alike are
+ * merged, so that most walks have one or two dims left.
  *
- * Device code walks in chunks of `width` elements of the last dim. Sizes and strides of all dims but the outermost size
- * are constants in the code, so one kernel serves every size of the outermost dim, which is where tokens are.
+ * Device code walks in chunks of `width` elements of the last dim. Sizes and strides of all dims but the outermost
+ * size are constants in the code, so one kernel serves every size of the outermost dim, which is where tokens are.
  */
 #ifndef STEM_OPS_STRIDED_H
 #define STEM_OPS_STRIDED_H
@@ -15,7 +15,7 @@
 struct stem_walk {
     uint32_t rank; /* at least 1 */
     int64_t dim[STEM_MAX_RANK];
-    uint32_t n; /* tensors: the operands, then the result */
+    uint32_t n;                                       /* tensors: the operands, then the result */
     int64_t stride[STEM_MAX_OPERANDS][STEM_MAX_RANK]; /* in elements */
     uint64_t elements;
 };

@@ -75,6 +75,10 @@ UNIT_TESTS += %D%/test_ops
 %C%_test_ops_SOURCES = %D%/test_ops.c %D%/unit.h
 %C%_test_ops_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_expr
+%C%_test_expr_SOURCES = %D%/test_expr.c %D%/unit.h
+%C%_test_expr_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif

@@ -119,8 +119,14 @@ static const struct {
 static const struct {
     const char *a, *b;
 } different[] = {
-    {"T", "U"}, {"T", "64"}, {"T / 2", "T"}, {"T % 4", "T"}, {"min(T, U)", "T"}, {"T / 2 * 2", "T"},
-    {"min(T, 8)", "max(T, 8)"}, {"T*T", "2*T"},
+    {"T", "U"},
+    {"T", "64"},
+    {"T / 2", "T"},
+    {"T % 4", "T"},
+    {"min(T, U)", "T"},
+    {"T / 2 * 2", "T"},
+    {"min(T, 8)", "max(T, 8)"},
+    {"T*T", "2*T"},
 };
 
 static void normal_forms(void)
@@ -182,9 +188,14 @@ static void limits(void)
 {
     struct stem_strtab *t = stem_strtab_new();
     struct stem_dims *d = stem_dims_new();
-    static const char *const bad[] = {
-        "9223372036854775807 + 1",   "9223372036854775807 * 2", "1 / 0", "T % 0", "(1 / 0) * 0",
-        "T * 9223372036854775807 * 3", "min(1 / 0, 3)",          "0 - 9223372036854775807 - 2"};
+    static const char *const bad[] = {"9223372036854775807 + 1",
+                                      "9223372036854775807 * 2",
+                                      "1 / 0",
+                                      "T % 0",
+                                      "(1 / 0) * 0",
+                                      "T * 9223372036854775807 * 3",
+                                      "min(1 / 0, 3)",
+                                      "0 - 9223372036854775807 - 2"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CU_ASSERT_EQUAL(parse(t, d, bad[i]).n, 0);
     /* Growth stops at BAD instead of exploding. */
@@ -240,12 +251,20 @@ struct example {
 static bool fold(enum stem_dim_op op, int64_t a, int64_t b, int64_t *v)
 {
     switch (op) {
-    case STEM_DIM_ADD: return !__builtin_add_overflow(a, b, v);
-    case STEM_DIM_SUB: return !__builtin_sub_overflow(a, b, v);
-    case STEM_DIM_MUL: return !__builtin_mul_overflow(a, b, v);
-    case STEM_DIM_MIN: *v = a < b ? a : b; return true;
-    case STEM_DIM_MAX: *v = a > b ? a : b; return true;
-    default: break;
+    case STEM_DIM_ADD:
+        return !__builtin_add_overflow(a, b, v);
+    case STEM_DIM_SUB:
+        return !__builtin_sub_overflow(a, b, v);
+    case STEM_DIM_MUL:
+        return !__builtin_mul_overflow(a, b, v);
+    case STEM_DIM_MIN:
+        *v = a < b ? a : b;
+        return true;
+    case STEM_DIM_MAX:
+        *v = a > b ? a : b;
+        return true;
+    default:
+        break;
     }
     if (b == 0 || (a == INT64_MIN && b == -1))
         return false;

@@ -119,7 +119,9 @@ static void calls_and_versions(void)
     setup(&x);
     struct stem_value_id cache = buffer(&x, STEM_BUFFER_STATE, "cache", STEM_F32, 0, 8);
     struct stem_value_id k = buffer(&x, STEM_BUFFER_INPUT, "k", STEM_F32, 0, 4);
-    struct stem_decl store = {.class = STEM_OP_KERNEL, .name = stem_intern(x.strings, "store"), .waits = true,
+    struct stem_decl store = {.class = STEM_OP_KERNEL,
+                              .name = stem_intern(x.strings, "store"),
+                              .waits = true,
                               .params = "float *cache, const float *k, float *sum, int at",
                               .body = "cache[at] = k[0]; // \"}\"\nsum[0] = 1;\n"};
     struct stem_decl send = {.class = STEM_OP_EXTERN, .name = stem_intern(x.strings, "send"), .library = "libx.so"};
@@ -134,9 +136,10 @@ static void calls_and_versions(void)
     x.b.resource = stem_intern(x.strings, "link");
     name(&x, "c");
     struct stem_value_id sum = buffer(&x, STEM_BUFFER_TEMP, "sum", STEM_F32, 0, 1);
-    struct stem_value_id whole = stem_build_view(&x.b, cache, stem_intern(x.strings, "grid"), 0, 2,
-                                                 (int64_t[]){2, 4}, (int64_t[]){4, 1});
-    struct stem_input in[3] = {{sum, STEM_MODE_OUT, STEM_NOWHERE}, {whole, STEM_MODE_INOUT, STEM_NOWHERE},
+    struct stem_value_id whole =
+        stem_build_view(&x.b, cache, stem_intern(x.strings, "grid"), 0, 2, (int64_t[]){2, 4}, (int64_t[]){4, 1});
+    struct stem_input in[3] = {{sum, STEM_MODE_OUT, STEM_NOWHERE},
+                               {whole, STEM_MODE_INOUT, STEM_NOWHERE},
                                {k, STEM_MODE_CONSUME, STEM_NOWHERE}};
     struct stem_scalar scalar[2] = {{STEM_SCALAR_I32, {.i = -3}}, {STEM_SCALAR_F32, {.f = 0.1f}}};
     struct stem_value_id results[STEM_MAX_OPERANDS];
@@ -149,8 +152,8 @@ static void calls_and_versions(void)
     CU_ASSERT_EQUAL(x.p->ops.at[0].cost.bytes_written, 4 + 32);
     CU_ASSERT_EQUAL(x.p->ops.at[0].cost.blocks, 2);
     /* a view of the new version belongs to the op that wrote it */
-    struct stem_value_id again = stem_build_view(&x.b, results[1], stem_intern(x.strings, "flat"), 0, 1,
-                                                 (int64_t[]){8}, (int64_t[]){1});
+    struct stem_value_id again =
+        stem_build_view(&x.b, results[1], stem_intern(x.strings, "flat"), 0, 1, (int64_t[]){8}, (int64_t[]){1});
     CU_ASSERT_EQUAL(stem_value_def(x.p, again).n, 0);
     CU_ASSERT_EQUAL(stem_value_origin(x.p, again).n, results[1].n);
     CU_ASSERT_EQUAL(stem_value_def(x.p, whole).n, STEM_NONE);
@@ -204,9 +207,9 @@ static void moving_results(void)
     struct stem_value_id out = buffer(&x, STEM_BUFFER_OUTPUT, "out", STEM_BF16, 4, 64);
     struct stem_value_id small = buffer(&x, STEM_BUFFER_OUTPUT, "small", STEM_BF16, 2, 64);
     struct stem_value_id y = norm(&x, "y", h, w);
-    struct stem_value_id rows = stem_build_view(&x.b, y, stem_intern(x.strings, "y[0:2]"), 0, 2, (int64_t[]){2, 64},
-                                                (int64_t[]){64, 1});
-    CU_ASSERT(!stem_build_can_move(&x.b, h, out));     /* the caller's */
+    struct stem_value_id rows =
+        stem_build_view(&x.b, y, stem_intern(x.strings, "y[0:2]"), 0, 2, (int64_t[]){2, 64}, (int64_t[]){64, 1});
+    CU_ASSERT(!stem_build_can_move(&x.b, h, out));      /* the caller's */
     CU_ASSERT(!stem_build_can_move(&x.b, rows, small)); /* a part */
     CU_ASSERT(!stem_build_can_move(&x.b, y, small));
     CU_ASSERT(stem_build_can_move(&x.b, y, out));
@@ -224,8 +227,8 @@ static void moving_results(void)
 
 static const struct {
     const char *op;
-    const char *in[3]; /* types */
-    const char *attr;  /* one text attribute, "name=value" */
+    const char *in[3];  /* types */
+    const char *attr;   /* one text attribute, "name=value" */
     const char *result; /* or the diagnostic, which begins with its number */
 } rules[] = {
     {"rmsnorm", {"bf16[T, 64]", "bf16[64]"}, NULL, "bf16[T, 64]"},
@@ -233,11 +236,26 @@ static const struct {
     {"rmsnorm", {"f16[64]", "f32[64]"}, NULL, "f16[64]"},
     {"rmsnorm", {"bf16[T, 64]"}, NULL, "1250 rmsnorm takes 2 operands, not 1"},
     {"rmsnorm", {"bf16[T, 64]", "bf16[64]", "bf16[64]"}, NULL, "1250 rmsnorm takes 2 operands, not 3"},
-    {"rmsnorm", {"i32[T, 64]", "bf16[64]"}, NULL, "1251 rmsnorm: x must be f32, f16 or bf16; the operand is i32[T, 64]"},
-    {"rmsnorm", {"bf16[T, 64]", "f16[64]"}, NULL, "1251 rmsnorm: the weight must be bf16, as x is, or f32; the operand is f16[64]"},
-    {"rmsnorm", {"bf16[T, 64]", "bf16[1, 64]"}, NULL, "1252 rmsnorm: the weight must have one dimension; the operand is bf16[1, 64]"},
-    {"rmsnorm", {"bf16[]", "bf16[1]"}, NULL, "1252 rmsnorm: x must have a dimension to normalise; the operand is bf16[]"},
-    {"rmsnorm", {"bf16[T, 64]", "bf16[T]"}, NULL, "1253 rmsnorm: the weight must have x's last size, 64; the operand is bf16[T]"},
+    {"rmsnorm",
+     {"i32[T, 64]", "bf16[64]"},
+     NULL,
+     "1251 rmsnorm: x must be f32, f16 or bf16; the operand is i32[T, 64]"},
+    {"rmsnorm",
+     {"bf16[T, 64]", "f16[64]"},
+     NULL,
+     "1251 rmsnorm: the weight must be bf16, as x is, or f32; the operand is f16[64]"},
+    {"rmsnorm",
+     {"bf16[T, 64]", "bf16[1, 64]"},
+     NULL,
+     "1252 rmsnorm: the weight must have one dimension; the operand is bf16[1, 64]"},
+    {"rmsnorm",
+     {"bf16[]", "bf16[1]"},
+     NULL,
+     "1252 rmsnorm: x must have a dimension to normalise; the operand is bf16[]"},
+    {"rmsnorm",
+     {"bf16[T, 64]", "bf16[T]"},
+     NULL,
+     "1253 rmsnorm: the weight must have x's last size, 64; the operand is bf16[T]"},
     {"rmsnorm", {"bf16[T, 64]", "bf16[64]"}, "eps=-1", "1254 rmsnorm: eps = -1 must not be negative"},
     {"rmsnorm", {"bf16[T, 64]", "-"}, NULL, "1250 rmsnorm needs its operand 'weight'"},
     {"silu_mul", {"bf16[T, 64]"}, NULL, "bf16[T, 32]"},
@@ -249,24 +267,44 @@ static const struct {
     {"embed", {"i32[T]", "bf16[1000, 64]"}, NULL, "bf16[T, 64]"},
     {"embed", {"i64[T]", "f8e4m3[1000, 64]"}, NULL, "f8e4m3[T, 64]"},
     {"embed", {"f32[T]", "bf16[1000, 64]"}, NULL, "1251 embed: the ids must be i32 or i64; the operand is f32[T]"},
-    {"embed", {"i32[T, 1]", "bf16[1000, 64]"}, NULL, "1252 embed: the ids must have one dimension; the operand is i32[T, 1]"},
-    {"embed", {"i32[T]", "bf16[1000]"}, NULL, "1252 embed: the table must have two dimensions; the operand is bf16[1000]"},
-    {"embed", {"i32[T]", "nvfp4[1000, 64]"}, NULL, "1251 embed: the table cannot be nvfp4; the operand is nvfp4[1000, 64]"},
+    {"embed",
+     {"i32[T, 1]", "bf16[1000, 64]"},
+     NULL,
+     "1252 embed: the ids must have one dimension; the operand is i32[T, 1]"},
+    {"embed",
+     {"i32[T]", "bf16[1000]"},
+     NULL,
+     "1252 embed: the table must have two dimensions; the operand is bf16[1000]"},
+    {"embed",
+     {"i32[T]", "nvfp4[1000, 64]"},
+     NULL,
+     "1251 embed: the table cannot be nvfp4; the operand is nvfp4[1000, 64]"},
     {"argmax", {"bf16[T, 1000]"}, NULL, "i32[T]"},
     {"argmax", {"f32[7]"}, NULL, "i32[]"},
     {"argmax", {"i32[7]"}, NULL, "1251 argmax: x must be f32, f16 or bf16; the operand is i32[7]"},
     {"argmax", {"f32[]"}, NULL, "1252 argmax: x must have a dimension; the operand is f32[]"},
-    {"argmax", {"f32[3000000000]"}, NULL, "1253 argmax: indices of the last dim must fit i32; the operand is f32[3000000000]"},
+    {"argmax",
+     {"f32[3000000000]"},
+     NULL,
+     "1253 argmax: indices of the last dim must fit i32; the operand is f32[3000000000]"},
     {"copy", {"nvfp4[T, 64]"}, NULL, "nvfp4[T, 64]"},
     {"pointwise", {"bf16[T, 64]", "f32[64]"}, "expr=i0 i1 add", "f32[T, 64]"},
     {"pointwise", {"bf16[T, 1]", "f32[1, 64]"}, "expr=i0 i1 add", "f32[T, 64]"},
     {"pointwise", {"bf16[]", "f32[T, 64]"}, "expr=i0 i1 add", "f32[T, 64]"},
     {"pointwise", {"i32[2, 1, T]", "u8[3, 1]"}, "expr=i0 i1 add", "f32[2, 3, T]"},
-    {"pointwise", {"bf16[T, 64]", "f32[T]"}, "expr=i0 i1 add",
+    {"pointwise",
+     {"bf16[T, 64]", "f32[T]"},
+     "expr=i0 i1 add",
      "1253 a size of this operand is T where others have 64; the operand is f32[T]"},
     {"pointwise", {"bf16[T, 64]"}, "expr=i0 i1 add", "1250 pointwise: the expression has 2 operands, not 1"},
-    {"pointwise", {"bf16[T, 64]"}, "expr=i0 add", "1254 pointwise: 'i0 add' is not an expression: an operation without arguments"},
-    {"pointwise", {"nvfp4[T, 64]"}, "expr=i0 neg", "1251 pointwise: an operand cannot be nvfp4; the operand is nvfp4[T, 64]"},
+    {"pointwise",
+     {"bf16[T, 64]"},
+     "expr=i0 add",
+     "1254 pointwise: 'i0 add' is not an expression: an operation without arguments"},
+    {"pointwise",
+     {"nvfp4[T, 64]"},
+     "expr=i0 neg",
+     "1251 pointwise: an operand cannot be nvfp4; the operand is nvfp4[T, 64]"},
     {"pointwise", {"f32[T]"}, "dtype=f12", "1254 pointwise: dtype = f12 is not a dtype"},
     {"pointwise", {"f32[T]"}, NULL, "1254 pointwise needs the attribute 'expr'"},
 };
@@ -285,8 +323,8 @@ static struct stem_type parse_type(struct stem_strtab *s, struct stem_dims *d, c
         struct stem_dim dim = stem_dim_const(d, 1);
         for (; *p && *p != ',' && *p != ']'; p += *p == '*' || *p == ' ') {
             char *end = (char *)p + 1;
-            struct stem_dim f = *p == 'T' ? stem_dim_symbol(d, stem_intern(s, "T"), 1, 64)
-                                          : stem_dim_const(d, strtoll(p, &end, 10));
+            struct stem_dim f =
+                *p == 'T' ? stem_dim_symbol(d, stem_intern(s, "T"), 1, 64) : stem_dim_const(d, strtoll(p, &end, 10));
             dim = stem_dim_op(d, STEM_DIM_MUL, dim, f);
             p = end;
         }

@@ -195,7 +195,8 @@ static const struct {
      "0:0 4005 not a sound program: b1: an external buffer after a temporary one"},
     {P "value v0 \"x\" b0;", "1:27 4002 b0 does not exist (yet)"},
     {P X "value v2 \"z\" b0 f32[8];", "0:0 4005 not a sound program: v2: its tensor does not lie within b0"},
-    {P X "value v2 \"z\" b0 f32[2] offset 12 view v0;", "0:0 4005 not a sound program: v2: its tensor does not lie within b0"},
+    {P X "value v2 \"z\" b0 f32[2] offset 12 view v0;",
+     "0:0 4005 not a sound program: v2: its tensor does not lie within b0"},
     {P X "value v2 \"z\" b0 f32[2] stride [1, 1] view v0;", "1:140 4004 one stride for each size expected"},
     {P X "value v2 \"z\" b0 f32[2] stride [281474976710656] view v0;",
      "0:0 4005 not a sound program: v2: its tensor does not lie within b0"},
@@ -203,7 +204,8 @@ static const struct {
     {P X "value v2 \"z\" b0 view v3; value v3 \"z\" b0 next v2;", "1:109 4005 v2 is its own base"},
     {P X "value v2 \"z\" b0 view v7;", "1:109 4002 v7 does not exist"},
     {P X "value v2 \"z\" b0 view v1;", "0:0 4005 not a sound program: v2: its base is not in its buffer"},
-    {P X "value v2 \"z\" b0 view v0; value v3 \"z\" b0 view v2;", "0:0 4005 not a sound program: v3: a view of a view"},
+    {P X "value v2 \"z\" b0 view v0; value v3 \"z\" b0 view v2;",
+     "0:0 4005 not a sound program: v3: a view of a view"},
     {P X "op o0 v1 = cpy(v0) name \"y\";", "1:114 4002 'cpy' is no op"},
     {P X "op o0 v1 = experts(v0) name \"y\";", "1:114 4002 'experts' is made of other ops and cannot stand here"},
     {P X "op o0 v1 = copy(v9) name \"y\";", "1:119 4002 v9 does not exist (yet)"},
@@ -216,27 +218,34 @@ static const struct {
     {P X "op o0 v1 = copy() name \"y\";", "0:0 4005 not a sound program: o0: copy takes 1 operand, not 0"},
     {P X "op o0 v1 = copy(_) name \"y\";", "0:0 4005 not a sound program: o0: input 0 is missing"},
     {P X "op o0 v1 = copy(v0, v0) name \"y\";", "0:0 4005 not a sound program: o0: too many inputs"},
-    {P X "op o0 v1 = copy(inout v0) name \"y\";", "0:0 4005 not a sound program: o0: input 0: mode does not fit the signature"},
+    {P X "op o0 v1 = copy(inout v0) name \"y\";",
+     "0:0 4005 not a sound program: o0: input 0: mode does not fit the signature"},
     {P X "op o0 v1 = copy(out v0) name \"y\";", "0:0 4005 not a sound program: o0: input 0 has the mode of a result"},
     {P X "op o0 copy(v0) name \"y\";", "0:0 4005 not a sound program: o0: wrong number of results"},
     {P X "op o0 v1, v1 = copy(v0) name \"y\";", "1:113 4003 v1 is the result of two ops"},
     {P X "op o0 v1 = copy(v0) name \"y\"; op o1 v1 = copy(v0) name \"y\";", "1:139 4003 v1 is the result of two ops"},
     {P X "op o0 v0 = copy(v1) name \"y\";", "0:0 4005 not a sound program: o0: reads v1, which nothing writes"},
     {P X "op o0 v1 = copy(v1) name \"y\";", "0:0 4005 not a sound program: o0: reads v1 of the later op o0"},
-    {P X "op o0 v1 = copy(v0) name \"y\" dead; buffer b2 temp \"z\" f32[4]; value v2 \"z\" b2; op o1 v2 = copy(v1) name \"z\";",
+    {P X "op o0 v1 = copy(v0) name \"y\" dead; buffer b2 temp \"z\" f32[4]; value v2 \"z\" b2; op o1 v2 = copy(v1) "
+         "name \"z\";",
      "0:0 4005 not a sound program: o1: reads v1 of the dead op o0"},
     {P X "op o0 v1 = argmax(v0) name \"y\";",
      "0:0 4005 not a sound program: o0: result 0 is not of the type that the rule says"},
     {P X "op o0 v1 = rmsnorm(v0, v0) {eps = -1} name \"y\";",
      "0:0 4005 not a sound program: o0: rmsnorm: eps = -1 must not be negative"},
     {P X "value v2 \"s\" b0 f32[2] stride [2] view v0; buffer b2 temp \"n\" f32[2]; value v3 \"n\" b2; "
-         "op o0 v3 = rmsnorm(v2, v2) name \"n\";", "0:0 4005 not a sound program: o0: input 0 is strided"},
-    {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X "op o0 d0(inout v0) grid [1, 1, 1] block [1, 1, 1] name \"k\";",
+         "op o0 v3 = rmsnorm(v2, v2) name \"n\";",
+     "0:0 4005 not a sound program: o0: input 0 is strided"},
+    {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
+       "op o0 d0(inout v0) grid [1, 1, 1] block [1, 1, 1] name \"k\";",
      "0:0 4005 not a sound program: o0: input 0 has no next version"},
-    {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X "op o0 v1 = d0() grid [0, 1, 1] block [1, 1, 1] name \"k\";",
+    {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
+       "op o0 v1 = d0() grid [0, 1, 1] block [1, 1, 1] name \"k\";",
      "1:166 4004 0 is not in 1..2147483647"},
-    {P "state order; " X "op o0 v1 = copy(v0) name \"y\";", "0:0 4005 not a sound program: issue order: an op is missing"},
-    {P "state order; " X "op o0 v1 = copy(v0) name \"y\"; order o0, o0;", "0:0 4005 not a sound program: issue order: place 1"},
+    {P "state order; " X "op o0 v1 = copy(v0) name \"y\";",
+     "0:0 4005 not a sound program: issue order: an op is missing"},
+    {P "state order; " X "op o0 v1 = copy(v0) name \"y\"; order o0, o0;",
+     "0:0 4005 not a sound program: issue order: place 1"},
     {P "state streams; " X "op o0 v1 = copy(v0) name \"y\";", "0:0 4005 not a sound program: o0: has no stream"},
     {P "state lifetime; " X, "0:0 4005 not a sound program: lifetimes: not one for each buffer"},
     {P X "use b0;", "1:110 4005 1 'use' statements for 2 buffers"},
@@ -338,8 +347,8 @@ static struct stem_program *random_program(struct stem_strtab *s, struct stem_di
                                     {.name = "dtype", .kind = STEM_ATTR_TEXT, .text = "f32"}};
         struct stem_attr eps = {.name = "eps", .kind = STEM_ATTR_FLOAT, .f = 1.0 / (1 + random_below(1000))};
         if (random_below(4) == 0) { /* a strided half of one, doubled */
-            struct stem_value_id half = stem_build_view(&b, x, b.name, random_below(2) * 64, 2,
-                                                        (int64_t[]){t, 16}, (int64_t[]){32, 1});
+            struct stem_value_id half =
+                stem_build_view(&b, x, b.name, random_below(2) * 64, 2, (int64_t[]){t, 16}, (int64_t[]){32, 1});
             stem_build_simple(&b, "silu_mul", &half, 1, NULL, 0);
         }
         struct stem_input in[2] = {{x, random_below(2) ? STEM_MODE_IN : STEM_MODE_RELEASE, STEM_NOWHERE},
@@ -374,5 +383,6 @@ static void random_round_trips(void)
     }
 }
 
-UNIT_MAIN("read", {"every statement", by_hand}, {"documentation", documentation}, {"what was read", what_was_read}, {"free form", free_form},
-          {"bad input", bad_input}, {"damaged text", damaged}, {"random programs", random_round_trips})
+UNIT_MAIN("read", {"every statement", by_hand}, {"documentation", documentation}, {"what was read", what_was_read},
+          {"free form", free_form}, {"bad input", bad_input}, {"damaged text", damaged},
+          {"random programs", random_round_trips})

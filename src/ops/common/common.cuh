@@ -10,8 +10,8 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-/* 1: kernels let their successor start early. The wait is always there: without the launch attribute it costs nothing.
- * The emitter defines this from the schedule. */
+/* 1: kernels let their successor start early. The wait is always there: without the launch attribute it costs
+ * nothing. The emitter defines this from the schedule. */
 #ifndef STEM_PDL
 #define STEM_PDL 0
 #endif

@@ -20,8 +20,8 @@ static bool infer(struct stem_infer *c)
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     uint64_t bytes = stem_tensor_extent(&c->operand[1]);
-    *cost = (struct stem_cost){.bytes_read = bytes, .bytes_written = bytes,
-                               .blocks = (uint32_t)((bytes + 2047) / 2048)};
+    *cost =
+        (struct stem_cost){.bytes_read = bytes, .bytes_written = bytes, .blocks = (uint32_t)((bytes + 2047) / 2048)};
 }
 
 void stem_copy_bytes(const struct stem_concrete *c, struct stem_tensor *t)

@@ -27,7 +27,8 @@ static bool infer(struct stem_infer *c)
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     uint64_t bytes = stem_tensor_extent(&c->operand[2]);
-    *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[0]), .bytes_written = bytes,
+    *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[0]),
+                               .bytes_written = bytes,
                                .blocks = (uint32_t)((bytes + 2047) / 2048)};
 }
 
@@ -45,7 +46,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const char *bits = stem_c_bits(bytes), *id = stem_c_type(c->operand[0].dtype);
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
-        .kernel = stem_arena_printf(arena, "stem_embed_%s_b%u_v%u", stem_dtype_name(c->operand[0].dtype), bytes, width),
+        .kernel =
+            stem_arena_printf(arena, "stem_embed_%s_b%u_v%u", stem_dtype_name(c->operand[0].dtype), bytes, width),
         .headers = {"common", "embed"},
         .grid = {(uint32_t)((length / width + THREADS - 1) / THREADS), rows < 65535 ? (uint32_t)rows : 65535, 1},
         .block = {THREADS, 1, 1},

@@ -202,8 +202,9 @@ static uint32_t written_size(const struct stem_expr *e)
     return size[e->n - 1];
 }
 
-const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map, uint32_t which,
-                              const char *producer, const uint32_t *producer_map, enum stem_dtype stored)
+const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map,
+                              uint32_t which, const char *producer, const uint32_t *producer_map,
+                              enum stem_dtype stored)
 {
     struct stem_expr c, p, both = {0};
     const char *why;

@@ -9,8 +9,8 @@
  *     add sub mul div min max                                               two: "i0 i1 sub" is i0 - i1
  *     as:bf16        rounds to the element type and back to f32
  *
- * All arithmetic is f32, each operation rounded by itself (never contracted to a fused multiply-add), so an expression
- * has one value however it is cut into kernels. Fusing a producer into a consumer puts an `as:` of the
+ * All arithmetic is f32, each operation rounded by itself (never contracted to a fused multiply-add), so an
+ * expression has one value however it is cut into kernels. Fusing a producer into a consumer puts an `as:` of the
  * producer's element type where it used to be stored, so fusion never changes a bit.
  */
 #ifndef STEM_OPS_POINTWISE_EXPR_H
@@ -75,8 +75,9 @@ uint32_t stem_expr_call(struct stem_expr *e, enum stem_expr_fn fn, uint32_t a, u
 /* Fuses: in `consumer`, input `which` becomes `producer` rounded to `stored` (its result's element type), the
  * producer's input j becomes producer_map[j], and the consumer's input i (other than `which`) consumer_map[i]. A text
  * in the arena; NULL if the result would be too large. */
-const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map, uint32_t which,
-                              const char *producer, const uint32_t *producer_map, enum stem_dtype stored);
+const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map,
+                              uint32_t which, const char *producer, const uint32_t *producer_map,
+                              enum stem_dtype stored);
 /* Renames inputs: i becomes map[i]. */
 const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint32_t *map);
 

@@ -36,14 +36,15 @@ static bool infer(struct stem_infer *c)
     struct stem_type *out = &c->out[0];
     struct stem_expr e;
     const char *why, *text = stem_op_attr(&stem_op_pointwise, c->attrs, "expr")->text;
-    *out = (struct stem_type){.dtype = stem_dtype_from_name(stem_op_attr(&stem_op_pointwise, c->attrs, "dtype")->text)};
+    *out =
+        (struct stem_type){.dtype = stem_dtype_from_name(stem_op_attr(&stem_op_pointwise, c->attrs, "dtype")->text)};
     if (!stem_expr_parse(&e, text, &why)) {
         stem_error(c->diags, STEM_E_OP_ATTR, c->span, "pointwise: '%s' is not an expression: %s", text, why);
         return false;
     }
     if (e.n_inputs > c->n_in) {
-        stem_error(c->diags, STEM_E_OP_ARITY, c->span, "pointwise: the expression has %u operands, not %u", e.n_inputs,
-                   c->n_in);
+        stem_error(c->diags, STEM_E_OP_ARITY, c->span, "pointwise: the expression has %u operands, not %u",
+                   e.n_inputs, c->n_in);
         return false;
     }
     if (out->dtype == STEM_NVFP4) {
@@ -79,7 +80,8 @@ const struct stem_op_def stem_op_pointwise = {
     .params = {{"x", STEM_MODE_IN, false, true}},
     .n_params = 1,
     .variadic = true,
-    .attrs = {{"expr", STEM_ATTR_TYPE_EXPR, true, 0, NULL, NULL}, {"dtype", STEM_ATTR_TYPE_DTYPE, true, 0, NULL, NULL}},
+    .attrs = {{"expr", STEM_ATTR_TYPE_EXPR, true, 0, NULL, NULL},
+              {"dtype", STEM_ATTR_TYPE_DTYPE, true, 0, NULL, NULL}},
     .n_attrs = 2,
     .results = {"y"},
     .internal = true,

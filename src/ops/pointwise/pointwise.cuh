@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of pointwise expressions. Every operation is rounded by itself (the _rn intrinsics are never contracted),
- * so an expression gives the same bits whether it is computed in one kernel or in several.
+ * The functions of pointwise expressions. Every operation is rounded by itself (the _rn intrinsics are never
+ * contracted), so an expression gives the same bits whether it is computed in one kernel or in several.
  */
 #ifndef STEM_OPS_POINTWISE_CUH
 #define STEM_OPS_POINTWISE_CUH

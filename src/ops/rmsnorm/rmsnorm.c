@@ -41,8 +41,10 @@ static uint64_t rows(const struct stem_concrete *c)
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     uint64_t bytes = stem_tensor_extent(&c->operand[0]);
-    *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[1]), .bytes_written = bytes,
-                               .flops = 4 * stem_tensor_elements(&c->operand[0]), .blocks = (uint32_t)rows(c)};
+    *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[1]),
+                               .bytes_written = bytes,
+                               .flops = 4 * stem_tensor_elements(&c->operand[0]),
+                               .blocks = (uint32_t)rows(c)};
 }
 
 /* Elements of a 16-byte access to x that the row length and the offsets allow; the weight may be wider. */
@@ -56,7 +58,8 @@ static uint32_t chunk(const struct stem_concrete *c)
     return width;
 }
 
-/* One block for each row. The row is kept in registers, up to MAX_CHUNKS chunks a thread; longer rows are read twice. */
+/* One block for each row. The row is kept in registers, up to MAX_CHUNKS chunks a thread; longer rows are read twice.
+ */
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *arena,
                   struct stem_lowered *l)
 {

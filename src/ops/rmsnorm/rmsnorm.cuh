@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rmsnorm: block `blockIdx.x` does one row of n elements, in chunks of V. With K > 0 each thread keeps its K chunks in
- * registers between the two passes (n <= K * V * blockDim.x); with K == 0 it reads them again.
+ * rmsnorm: block `blockIdx.x` does one row of n elements, in chunks of V. With K > 0 each thread keeps its K chunks
+ * in registers between the two passes (n <= K * V * blockDim.x); with K == 0 it reads them again.
  */
 #ifndef STEM_OPS_RMSNORM_CUH
 #define STEM_OPS_RMSNORM_CUH

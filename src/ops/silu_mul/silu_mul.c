@@ -28,7 +28,8 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     uint64_t n = stem_tensor_elements(&c->operand[1]);
     *cost = (struct stem_cost){.bytes_read = stem_tensor_extent(&c->operand[0]),
-                               .bytes_written = stem_tensor_extent(&c->operand[1]), .flops = 3 * n,
+                               .bytes_written = stem_tensor_extent(&c->operand[1]),
+                               .flops = 3 * n,
                                .blocks = (uint32_t)((n + 1023) / 1024)};
 }
 
@@ -50,8 +51,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         .headers = {"common", "pointwise", "silu_mul"},
         .grid = {(uint32_t)((n / width + THREADS - 1) / THREADS), 1, 1},
         .block = {THREADS, 1, 1},
-        .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)n},
-                    {.kind = STEM_SCALAR_I64, .i = y->dim[y->rank - 1]}},
+        .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)n}, {.kind = STEM_SCALAR_I64, .i = y->dim[y->rank - 1]}},
         .n_scalars = 2,
         .waits = true,
     };

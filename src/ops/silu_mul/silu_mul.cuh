@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * silu_mul: each thread makes V elements of the result; `half` is the result's last size, a multiple of V, n its number
- * of elements.
+ * silu_mul: each thread makes V elements of the result; `half` is the result's last size, a multiple of V, n its
+ * number of elements.
  */
 #ifndef STEM_OPS_SILU_MUL_CUH
 #define STEM_OPS_SILU_MUL_CUH
@@ -13,7 +13,8 @@ __device__ __forceinline__ void stem_silu_mul(const T *x, T *y, long long n, lon
     if (e >= (unsigned long long)n)
         return;
     /* Rows of x are twice as long: element (row, col) of y has its gate at e + row * half. */
-    unsigned long long row = (unsigned long long)n >> 32 ? e / (unsigned long long)half : (unsigned)e / (unsigned)half;
+    bool wide = (unsigned long long)n >> 32; /* the 32-bit division is several times cheaper */
+    unsigned long long row = wide ? e / (unsigned long long)half : (unsigned)e / (unsigned)half;
     const T *gate = x + e + row * half;
     stem_wait();
     stem_launch_dependents();
