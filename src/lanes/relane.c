@@ -11,7 +11,9 @@
 #define DEFAULT_NODES 100000u
 #define DEFAULT_WORK 4000000u
 #define CUDA_SUCCESS_CODE 0
+#define CUDA_OUT_OF_MEMORY 2
 #define CUDA_NOT_FOUND 500
+#define EDGES_PER_NODE 16u /* at most, on average */
 #define EDGE_PROGRAMMATIC 1 /* CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC */
 #define PORT_PROGRAMMATIC 1 /* CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC */
 
@@ -77,18 +79,16 @@ static uint32_t index_of(const struct place *sorted, uint32_t n, struct CUgraphN
     return found ? found->index : STEM_NO_NODE;
 }
 
-static int read_edges(struct relane *r)
+static int read_edges(struct relane *r, size_t m)
 {
-    size_t m = 0;
-    int error = r->api->graph_edges(r->graph, NULL, NULL, NULL, &m);
-    if (error || !m)
-        return error;
+    if (!m)
+        return CUDA_SUCCESS_CODE;
     struct CUgraphNode_st **from = STEM_NEW_ARRAY(r->a, struct CUgraphNode_st *, m);
     struct CUgraphNode_st **to = STEM_NEW_ARRAY(r->a, struct CUgraphNode_st *, m);
     struct stem_relane_edge_data *data = STEM_NEW_ARRAY(r->a, struct stem_relane_edge_data, m);
     struct stem_lane_edge *edges = STEM_NEW_ARRAY(r->a, struct stem_lane_edge, m);
     struct place *sorted = STEM_NEW_ARRAY(r->a, struct place, r->g.n);
-    error = r->api->graph_edges(r->graph, from, to, data, &m);
+    int error = r->api->graph_edges(r->graph, from, to, data, &m);
     if (error)
         return error;
     for (uint32_t v = 0; v < r->g.n; v++)
@@ -128,43 +128,89 @@ static bool proved(struct stem_lane_reach *reach, const struct stem_lane_graph *
            stem_lane_reach_before(reach, e.from, e.to);
 }
 
-static enum stem_relane_status add_all(struct relane *r, const struct stem_lane_repair *repair)
+static bool all_proved(struct relane *r, const struct stem_lane_edge *edges, uint32_t n)
 {
     struct stem_lane_reach reach;
-    if (!stem_lane_reach_init(&reach, &r->g, r->a))
-        return end(r, STEM_RELANE_UNKNOWN, 0);
-    for (uint32_t i = 0; i < repair->n_edges; i++)
-        if (!proved(&reach, &r->g, repair->edges[i]))
-            return end(r, STEM_RELANE_NOTHING, 0);
+    bool good = stem_lane_reach_init(&reach, &r->g, r->a);
+    for (uint32_t i = 0; i < n && good; i++)
+        good = edges[i].from < r->g.n && edges[i].to < r->g.n && proved(&reach, &r->g, edges[i]);
+    return good;
+}
+
+static bool keep_edges(const struct relane *r, const struct stem_lane_edge *edges, uint32_t n,
+                       struct stem_relane_edges *keep)
+{
+    *keep = (struct stem_relane_edges){malloc((n + 1) * sizeof *keep->edge), malloc((n + 1) * sizeof(void *)),
+                                       malloc((n + 1) * sizeof(void *)), n};
+    if (!keep->edge || !keep->from || !keep->to) {
+        stem_relane_edges_free(keep);
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        keep->edge[i] = edges[i];
+        keep->from[i] = r->node[edges[i].from];
+        keep->to[i] = r->node[edges[i].to];
+    }
+    return true;
+}
+
+static enum stem_relane_status add_all(struct relane *r, const struct stem_lane_edge *edges, uint32_t n,
+                                       struct stem_relane_edges *keep)
+{
+    if (keep && !keep_edges(r, edges, n, keep))
+        return end(r, STEM_RELANE_FAILED, CUDA_OUT_OF_MEMORY);
     int error = 0;
     uint32_t added = 0;
-    while (added < repair->n_edges && !(error = add_edge(r, repair->edges[added])))
+    while (added < n && !(error = add_edge(r, edges[added])))
         added++;
-    if (!error) {
-        r->report->added = added;
+    r->report->added = added;
+    if (!error)
         return end(r, STEM_RELANE_DONE, 0);
-    }
-    while (added > 0 && !remove_edge(r, repair->edges[added - 1]))
+    while (added > 0 && !remove_edge(r, edges[added - 1]))
         added--;
+    if (keep && !(keep->n = added))
+        stem_relane_edges_free(keep);
     r->report->added = added;
     r->report->lanes_after = r->report->lanes_before;
     return end(r, added ? STEM_RELANE_SPOILED : STEM_RELANE_FAILED, error);
 }
 
-static enum stem_relane_status run(struct relane *r, const struct stem_relane_options *o)
+/* Roughly what reading, predicting and repairing take at most; a graph that does not fit is better left alone. */
+static bool affordable(size_t n, size_t m)
 {
-    size_t n = 0;
+    void *probe = malloc((size_t)1 << 20 | (n * 512 + m * 256));
+    free(probe);
+    return probe != NULL;
+}
+
+/* Nodes and edges, and whether all are understood. */
+static enum stem_relane_status read_graph(struct relane *r, size_t max_nodes, uint32_t kinds)
+{
+    size_t n = 0, m = 0;
     int error = r->api->graph_nodes(r->graph, NULL, &n);
     if (error)
         return end(r, STEM_RELANE_FAILED, error);
     r->report->nodes = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
-    if (n > (o->max_nodes ? o->max_nodes : DEFAULT_NODES) || n > STEM_LANE_MAX_NODES)
+    if (n > max_nodes || n > STEM_LANE_MAX_NODES)
         return end(r, STEM_RELANE_LARGE, 0);
-    r->understood = true;
-    if ((error = read_nodes(r, o->kinds ? o->kinds : STEM_RELANE_KINDS)) || (error = read_edges(r)))
+    if ((error = r->api->graph_edges(r->graph, NULL, NULL, NULL, &m)))
         return end(r, STEM_RELANE_FAILED, error);
-    if (!r->understood)
-        return end(r, STEM_RELANE_UNKNOWN, 0);
+    r->report->edges = m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
+    if (m > max_nodes * EDGES_PER_NODE)
+        return end(r, STEM_RELANE_LARGE, 0);
+    if (!affordable(n, m))
+        return end(r, STEM_RELANE_FAILED, CUDA_OUT_OF_MEMORY);
+    r->understood = true;
+    if ((error = read_nodes(r, kinds)) || (error = read_edges(r, m)))
+        return end(r, STEM_RELANE_FAILED, error);
+    return end(r, r->understood ? STEM_RELANE_DONE : STEM_RELANE_UNKNOWN, 0);
+}
+
+static enum stem_relane_status run(struct relane *r, const struct stem_relane_options *o)
+{
+    size_t max_nodes = o->max_nodes ? o->max_nodes : DEFAULT_NODES;
+    if (read_graph(r, max_nodes, o->kinds ? o->kinds : STEM_RELANE_KINDS) != STEM_RELANE_DONE)
+        return r->report->status;
 
     struct stem_lanes lanes;
     struct stem_lane_repair repair;
@@ -183,7 +229,9 @@ static enum stem_relane_status run(struct relane *r, const struct stem_relane_op
         r->report->added = repair.n_edges;
         return end(r, STEM_RELANE_DONE, 0);
     }
-    return add_all(r, &repair);
+    if (!all_proved(r, repair.edges, repair.n_edges))
+        return end(r, STEM_RELANE_NOTHING, 0);
+    return add_all(r, repair.edges, repair.n_edges, o->keep);
 }
 
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
@@ -192,38 +240,101 @@ enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CU
     static const struct stem_relane_options defaults;
     struct relane r = {.api = api, .graph = graph, .a = stem_arena_new(), .report = report};
     *report = (struct stem_relane_report){0};
+    if (options && options->keep)
+        *options->keep = (struct stem_relane_edges){0};
     enum stem_relane_status status = run(&r, options ? options : &defaults);
     stem_arena_free(r.a);
     return status;
+}
+
+/* Those that are there already (one that could not be taken back, say) are what is wanted. */
+static enum stem_relane_status add_again(struct relane *r, const struct stem_relane_edges *edges,
+                                         struct stem_relane_edges *keep)
+{
+    struct stem_lane_edge *missing = STEM_NEW_ARRAY(r->a, struct stem_lane_edge, edges->n);
+    struct stem_lane_reach reach;
+    uint32_t n = 0;
+    if (!stem_lane_reach_init(&reach, &r->g, r->a))
+        return end(r, STEM_RELANE_UNKNOWN, 0);
+    for (uint32_t i = 0; i < edges->n; i++) {
+        struct stem_lane_edge e = edges->edge[i];
+        bool there = e.from < r->g.n && e.to < r->g.n && stem_lane_has_edge(&reach.adj, e.from, e.to);
+        if (!there)
+            missing[n++] = e;
+    }
+    if (!all_proved(r, missing, n))
+        return end(r, STEM_RELANE_UNKNOWN, 0);
+    return add_all(r, missing, n, keep);
+}
+
+enum stem_relane_status stem_relane_again(const struct stem_relane_api *api, struct CUgraph_st *graph,
+                                          const struct stem_relane_edges *edges, struct stem_relane_edges *keep,
+                                          struct stem_relane_report *report)
+{
+    struct relane r = {.api = api, .graph = graph, .a = stem_arena_new(), .report = report};
+    *report = (struct stem_relane_report){0};
+    if (keep)
+        *keep = (struct stem_relane_edges){0};
+    if (read_graph(&r, STEM_LANE_MAX_NODES, STEM_RELANE_KINDS) == STEM_RELANE_DONE)
+        add_again(&r, edges, keep);
+    stem_arena_free(r.a);
+    return report->status;
+}
+
+uint32_t stem_relane_undo(const struct stem_relane_api *api, struct CUgraph_st *graph,
+                          const struct stem_relane_edges *edges)
+{
+    static const struct stem_relane_edge_data ordinary;
+    uint32_t left = 0;
+    for (uint32_t i = edges->n; i-- > 0;)
+        left += api->remove_dependencies(graph, &edges->from[i], &edges->to[i], &ordinary, 1) != 0;
+    return left;
+}
+
+void stem_relane_edges_free(struct stem_relane_edges *edges)
+{
+    free(edges->edge);
+    free(edges->from);
+    free(edges->to);
+    *edges = (struct stem_relane_edges){0};
+}
+
+bool stem_relane_driver(const char *path, struct stem_relane_api *api, void **handle)
+{
+    const struct {
+        const char *name;
+        void *place;
+    } entries[] = {
+        {"cuGraphGetNodes", &api->graph_nodes},
+        {"cuGraphGetEdges_v2", &api->graph_edges},
+        {"cuGraphNodeGetType", &api->node_type},
+        {"cuGraphAddDependencies_v2", &api->add_dependencies},
+        {"cuGraphRemoveDependencies_v2", &api->remove_dependencies},
+    };
+    *handle = path ? dlopen(path, RTLD_NOW) : dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    bool complete = *handle != NULL;
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0] && complete; i++) {
+        void *entry = dlsym(*handle, entries[i].name);
+        memcpy(entries[i].place, &entry, sizeof entry);
+        complete = entry != NULL;
+    }
+    if (!complete && *handle) {
+        dlclose(*handle);
+        *handle = NULL;
+    }
+    return complete;
 }
 
 enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
                                           struct stem_relane_report *report)
 {
     struct stem_relane_api api;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    const struct {
-        const char *name;
-        void *place;
-    } entries[] = {
-        {"cuGraphGetNodes", &api.graph_nodes},
-        {"cuGraphGetEdges_v2", &api.graph_edges},
-        {"cuGraphNodeGetType", &api.node_type},
-        {"cuGraphAddDependencies_v2", &api.add_dependencies},
-        {"cuGraphRemoveDependencies_v2", &api.remove_dependencies},
-    };
-    bool complete = driver != NULL;
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0] && complete; i++) {
-        void *entry = dlsym(driver, entries[i].name);
-        memcpy(entries[i].place, &entry, sizeof entry);
-        complete = entry != NULL;
-    }
-    if (complete) {
-        stem_relane(&api, graph, options, report);
-    } else {
+    void *driver;
+    if (!stem_relane_driver(NULL, &api, &driver)) {
         *report = (struct stem_relane_report){.status = STEM_RELANE_FAILED, .error = CUDA_NOT_FOUND};
+        return report->status;
     }
-    if (driver)
-        dlclose(driver);
+    stem_relane(&api, graph, options, report);
+    dlclose(driver);
     return report->status;
 }

@@ -38,6 +38,14 @@ struct stem_relane_api {
     (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |        \
      1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT)
 
+/* Edges that were added to a graph: by number of node, which fits every graph that is built the same way, and by
+ * handle, which fits this one. */
+struct stem_relane_edges {
+    struct stem_lane_edge *edge;
+    struct CUgraphNode_st **from, **to;
+    uint32_t n;
+};
+
 struct stem_relane_options {
     const struct stem_lane_driver *model; /* NULL: the newest */
     uint32_t max_edges;                   /* 0: no limit */
@@ -45,13 +53,14 @@ struct stem_relane_options {
     uint64_t work;                        /* stem_lane_repair_options; 0: 4 million */
     uint32_t kinds;                       /* bits 1 << enum stem_lane_kind; 0: STEM_RELANE_KINDS */
     bool dry;                             /* only predict and report */
+    struct stem_relane_edges *keep;       /* if set: what was added; the caller frees (stem_relane_edges_free) */
 };
 
 enum stem_relane_status {
     STEM_RELANE_DONE,     /* edges were added (dry: would be) */
     STEM_RELANE_NOTHING,  /* no edges bring lanes down */
     STEM_RELANE_UNKNOWN,  /* left as it was: nodes or edges that are not understood */
-    STEM_RELANE_LARGE,    /* left as it was: more than max_nodes */
+    STEM_RELANE_LARGE,    /* left as it was: more than max_nodes, or 16 edges for each of those */
     STEM_RELANE_FAILED,   /* left as it was: the driver refused something */
     STEM_RELANE_SPOILED,  /* the driver refused an edge, and then to take back one added before; edges are still all
                            * redundant, so the graph means what it meant */
@@ -71,11 +80,28 @@ struct stem_relane_report {
  * edges that is in the graph already. So no cycle comes about, nothing that could overlap is kept apart, and edges
  * between programmatic pairs stay as they are. The same graph gets the same edges in the same order. The graph
  * belongs to the caller's thread meanwhile, as for any call that changes a graph. `options` may be NULL. Returns
- * report->status. Running out of host memory aborts. */
+ * report->status. A graph for which there is no host memory is left as it was (FAILED, CUDA_ERROR_OUT_OF_MEMORY): that is
+ * tried before, since memory that runs out half way aborts. */
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                     const struct stem_relane_options *options, struct stem_relane_report *report);
 
-/* The same with the driver that the process has loaded (12.3 or later; else FAILED with CUDA_ERROR_NOT_FOUND). */
+/* Adds to `graph` what was added to one built the same way, so that the second can update an instance of the first.
+ * All of it except what is there already; nothing (UNKNOWN) if an edge is not implied by the edges of this graph.
+ * `keep` is set as above. */
+enum stem_relane_status stem_relane_again(const struct stem_relane_api *api, struct CUgraph_st *graph,
+                                          const struct stem_relane_edges *edges, struct stem_relane_edges *keep,
+                                          struct stem_relane_report *report);
+
+/* Takes the edges back, the last first, by handle. Returns how many could not be. */
+uint32_t stem_relane_undo(const struct stem_relane_api *api, struct CUgraph_st *graph,
+                          const struct stem_relane_edges *edges);
+void stem_relane_edges_free(struct stem_relane_edges *edges); /* what it holds */
+
+/* The functions of the driver: of `path`, or if NULL of the one that the process has loaded. False if it lacks one.
+ * dlclose(*handle) when they are no longer needed. */
+bool stem_relane_driver(const char *path, struct stem_relane_api *api, void **handle);
+
+/* The same as stem_relane with the driver that the process has loaded (12.3 or later; else FAILED with CUDA_ERROR_NOT_FOUND). */
 enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
                                           struct stem_relane_report *report);
 

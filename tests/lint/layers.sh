@@ -17,6 +17,7 @@ grammar|base ast
 src/sema|base ast ir ops
 src/pass|base ir ops lanes runtime
 src/lanes|base runtime
+src/inject|base lanes runtime
 src/verify|base runtime
 src/cpu|base ops runtime
 src/emit|base ir ops pass lanes runtime
