@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Examples compiled at small sizes and run by the runtime under the stand-in driver, kernels by the ops' C
+ * Examples compiled at small sizes, and the cases, run by the runtime under the stand-in driver, kernels by the ops' C
  * references: by every path, in several orders, the outputs and the state are those of the CPU device in issue order,
  * bit for bit.
  */
@@ -26,11 +26,19 @@ struct example {
 };
 
 static const struct example examples[] = {
-    {"dual_stream_moe", {{"HIDDEN", "256"}, {"EXPERTS", "16"}, {"INTER", "64"}, {"LAYERS", "3"}, {"SETS", "2"}}, 5},
-    {"dsa_indexer", {{"HIDDEN", "256"}, {"QRANK", "128"}, {"HEADS", "2"}, {"SLOTS", "64"}, {"LAYERS", "2"}}, 5},
-    {"qkv_three_streams", {{"HIDDEN", "128"}, {"LAYERS", "3"}}, 2},
-    {"inline_kernel", {{"N", "256"}}, 1},
-    {"piecewise", {{"HIDDEN", "128"}, {"VOCAB", "64"}}, 2},
+    {"examples/dual_stream_moe", {{"HIDDEN", "256"}, {"EXPERTS", "16"}, {"INTER", "64"}, {"LAYERS", "3"}, {"SETS", "2"}}, 5},
+    {"examples/dsa_indexer", {{"HIDDEN", "256"}, {"QRANK", "128"}, {"HEADS", "2"}, {"SLOTS", "64"}, {"LAYERS", "2"}}, 5},
+    {"examples/qkv_three_streams", {{"HIDDEN", "128"}, {"LAYERS", "3"}}, 2},
+    {"examples/inline_kernel", {{"N", "256"}}, 1},
+    {"examples/piecewise", {{"HIDDEN", "128"}, {"VOCAB", "64"}}, 2},
+    {"tests/cases/c01_dual_branch", {{"N", "2"}}, 1},
+    {"tests/cases/c04_release_and_read", {{"READER", "1"}}, 1},
+    {"tests/cases/c07_side_free", {{"S", "16"}}, 1},
+    {"tests/cases/c08_inplace", {{"OWNED", "0"}}, 1},
+    {"tests/cases/c10_leaf", {{"S", "16"}}, 1},
+    {"tests/cases/c11_write_only", {{"S", "16"}}, 1},
+    {"tests/cases/c13_order_alone", {{"S", "16"}}, 1},
+    {"tests/cases/c15_workspaces", {{"SIDE", "1"}}, 1},
 };
 
 static char *read_file(const char *path, size_t *len)
@@ -51,7 +59,7 @@ static struct stem_plan *compile(const struct example *x)
     struct stem_options options = stem_options_default();
     char path[1024];
     size_t len;
-    snprintf(path, sizeof path, "%s/examples/%s.stem", getenv("SRCDIR") ? getenv("SRCDIR") : TOP, x->name);
+    snprintf(path, sizeof path, "%s/%s.stem", getenv("SRCDIR") ? getenv("SRCDIR") : TOP, x->name);
     char *text = read_file(path, &len);
     struct stem_source *source = stem_source_new(arena, path, text, len);
     stem_diags_set_source(diags, source);
@@ -134,7 +142,23 @@ static enum stem_status record(struct stem_exec *e, CUstream s, struct stem_rt_e
     return STEM_OK;
 }
 
-static enum stem_status run(struct stem_exec *e, enum path path, CUstream s, struct stem_rt_error *err)
+/* As many nodes and edges as the recorded segments of the plan have. */
+static void check_counts(const struct stem_plan *p, const struct stem_graph *g)
+{
+    const struct stem_plan_variant *v = &p->variants[0];
+    struct stem_graph_info info;
+    uint32_t nodes = 0, edges = 0;
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        nodes += !v->segments[v->ops[i].segment].eager;
+    for (uint32_t i = 0; i < v->n_edges; i++)
+        edges += !v->segments[v->ops[v->edges[i].to].segment].eager;
+    stem_graph_info(g, &info);
+    CU_ASSERT_EQUAL(info.n_nodes, nodes);
+    CU_ASSERT_EQUAL(info.n_edges, edges);
+}
+
+static enum stem_status run(const struct stem_plan *p, struct stem_exec *e, enum path path, CUstream s,
+                            struct stem_rt_error *err)
 {
     if (path == RECORD)
         return record(e, s, err);
@@ -144,6 +168,8 @@ static enum stem_status run(struct stem_exec *e, enum path path, CUstream s, str
         st = stem_exec_launch(e, 0, s, err);
     else
         st = stem_graph_new(e, 0, path == BY_NODES ? STEM_GRAPH_BY_NODES : STEM_GRAPH_BY_CAPTURE, &g, err);
+    if (!st && g)
+        check_counts(p, g);
     if (!st && g)
         st = stem_graph_launch(g, s, err);
     CUresult sync = cuStreamSynchronize(s);
@@ -176,7 +202,7 @@ static bool one_run(const struct stem_plan *p, enum path path, int seed, void *c
     for (uint32_t i = 0; !st && i < p->n_external; i++)
         st = stem_exec_bind_own(e, i, &err);
     st = st ? st : stem_exec_fill(e, 0, 11, &err);
-    st = st ? st : run(e, path, s, &err);
+    st = st ? st : run(p, e, path, s, &err);
     bool ok = !st && !fakecuda_counts().faults;
     for (uint32_t i = 0; ok && i < p->n_external; i++)
         ok = memcmp((void *)(uintptr_t)stem_exec_address(e, i), want[i], p->variants[0].buffers[i].bytes) == 0;
@@ -227,4 +253,4 @@ static void every_example(void)
     fprintf(stderr, "(%llu runs, %llu launches) ", (unsigned long long)runs, (unsigned long long)launches);
 }
 
-UNIT_MAIN("runtime: compiled programs", {"every example by every path", every_example})
+UNIT_MAIN("runtime: compiled programs", {"every program by every path", every_example})

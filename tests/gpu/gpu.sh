@@ -9,12 +9,12 @@ if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; t
 fi
 ex=$SRCDIR/examples
 small='-D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64'
-fail=0 n=0
+fail=0 n=0 iters=20
 
 check() {
     n=$((n + 1))
     local out
-    if out=$("$MAINSTEM" run "$@" --device=gpu --iters=20 2>&1); then
+    if out=$("$MAINSTEM" run "$@" --device=gpu --iters=$iters 2>&1); then
         echo "ok    $*"
         [ "${VERBOSE:-0}" = 0 ] || sed 's/^/      /' <<<"$out"
     else
@@ -50,5 +50,19 @@ done
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=side-first --poison
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=program --poison
 }
+# Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.
+iters=200
+for case in "$SRCDIR"/tests/cases/c*.stem; do
+    check "$case" --chaos --poison
+    check "$case" --chaos --poison --by=nodes
+done
+for options in N=61 READER=0 SIDE=0 OWNED=1 PIN=1; do
+    for case in $(grep -lE "const.* ${options%=*} = " "$SRCDIR"/tests/cases/c*.stem); do
+        # `release` of what the caller owns is an error, not a program
+        [ "$options ${case##*/}" = 'OWNED=1 c04_release_and_read.stem' ] || check "$case" -D $options --chaos --poison
+    done
+done
+check "$SRCDIR/tests/cases/c08_inplace.stem" --inplace=wait --chaos --poison
+check "$SRCDIR/tests/cases/c08_inplace.stem" --inplace=copy --chaos --poison
 echo "$((n - fail)) of $n runs as they should be"
 [ $fail = 0 ]

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Failures that real systems had, each reduced to the smallest dataflow that shows it (cNN_*.stem), with the right
+ * behaviour as its assertions. The notation of schedules is in kit.h.
+ */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "cpu/cpu.h"
+#include "kit.h"
+#include "verify/verify.h"
+
+enum { ORDERS = 24 };
+
+/* ---- every case: the schedule, and many legal orders against one stream ---- */
+
+struct row {
+    const char *file, *options;
+    uint32_t streams, lanes, events; /* 0 streams: the case's own test says what is right */
+    const char *prefix, *steps;      /* of one layer or of all; NULL: see the case's own test */
+    const char *says;                /* a part of what the compiler says; NULL: nothing asked */
+};
+
+#define C06_LAYER "h ! q ?h:a k@a !:a ?h:b v@b !:b ?k ?v out"
+
+static const struct row rows[] = {
+    /* Forks are recorded right behind their producer, joins are as late as they can be, lanes are streams. */
+    {"c01_dual_branch", "N=8", 2, 2, 16, "block[3].", "r k y ?block[2].out:side z@side !:side ?z out !", NULL},
+    {"c01_dual_branch", "N=61", 2, 2, 122, "block[59].", "r k y ?block[58].out:side z@side !:side ?z out !", NULL},
+    {"c01_dual_branch", "N=8 --side-first", 2, 9, 16, NULL, NULL, "the driver will use 9 lanes for 2 streams"},
+    {"c01_dual_branch", "N=61 --side-first", 2, 62, 122, NULL, NULL, "the driver will use 62 lanes for 2 streams"},
+    {"c02_needless_fork", "", 1, 1, 0, "", "a c out .", NULL},
+    {"c02_needless_fork", "PIN=1", 2, 1, 2, "", "a ! ?a:side c@side !:side ?c out .",
+     "fork without concurrency: nothing runs beside 'c'"},
+    {"c03_late_record", "", 2, 2, 2, "", "f ! m1 m2 m3 ?f:side s@side !:side ?s out .", NULL},
+    {"c04_release_and_read", "", 2, 2, 2, NULL, NULL, NULL},
+    {"c04_release_and_read", "READER=0", 1, 1, 0, "", "h expert.out y .", NULL},
+    {"c05_diamond", "", 2, 2, 2, NULL, NULL, NULL},
+    {"c06_shared_source", "N=8", 3, 3, 8 * 3, "block[3].", C06_LAYER, NULL},
+    {"c06_shared_source", "N=64", 3, 3, 64 * 3, "block[40].", C06_LAYER, NULL},
+    {"c07_side_free", "", 2, 2, 2, "", "! m1 m2 big ?:side tmp@side o@side !:side ?o late last .", NULL},
+    {"c08_inplace", "--wait", 2, 0, 2, "", "t ! ?t:side z@side !:side ?z r y .", "waits"},
+    {"c08_inplace", "--copy", 2, 2, 2, "", "t ! r.copy r ?t:side z@side !:side ?z y .", "a copy is made"},
+    {"c08_inplace", "", 2, 0, 2, NULL, NULL, "waiting costs up to"},
+    {"c08_inplace", "OWNED=1 --wait", 2, 0, 2, "", "! ?:side z@side !:side ?z x y .", "waits"},
+    {"c08_inplace", "OWNED=1 --copy", 2, 2, 2, "", "x.copy ! x ?x.copy:side z@side !:side ?z y .", "a copy is made"},
+    {"c09_fusion", "", 2, 2, 2, "", "! w ?:side y@side !:side ?y u .", "'z' is computed within 'u'"},
+    {"c10_leaf", "", 2, 2, 2, "", "k ! m1 m2 ?k:side store@side !:side ?store .", NULL},
+    {"c11_write_only", "", 2, 1, 2, "", "! m1 ?:side acc@side !:side ?acc store y .", NULL},
+    {"c13_order_alone", "", 2, 1, 2, "", "a ! ?a:side b@side !:side ?b .", NULL},
+    {"c15_workspaces", "", 2, 0, 0, NULL, NULL, NULL},
+    {"c15_workspaces", "SIDE=0", 1, 1, 0, NULL, NULL, NULL},
+    {"c16_early_launch", "", 2, 2, 2, "", "p ! c d ?p:side a@side !:side ?a y .", NULL},
+};
+
+static void check_row(const struct row *r, const struct kit *k)
+{
+    bool fine = k->v && (!r->streams || kit_streams_used(k) == r->streams) && (!r->lanes || k->v->lanes == r->lanes) &&
+                (!(r->events || r->steps) || k->v->n_events == r->events) && (!r->says || kit_says(k, r->says));
+    CU_ASSERT(fine);
+    if (!fine)
+        fprintf(stderr, "\n%s %s: %u streams, %u lanes, %u events; it says:\n%s\n", r->file, r->options,
+                k->v ? kit_streams_used(k) : 0, k->v ? k->v->lanes : 0, k->v ? k->v->n_events : 0, k->said);
+    if (!k->v || !r->steps)
+        return;
+    char *steps = kit_steps(k, r->prefix, false);
+    UNIT_SAME_TEXT(steps, r->steps);
+    free(steps);
+}
+
+static void schedules(void)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct kit k = kit_compile(rows[i].file, rows[i].options);
+        check_row(&rows[i], &k);
+        kit_free(&k);
+    }
+}
+
+static void legal_orders(void)
+{
+    uint32_t runs = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char single[256];
+        snprintf(single, sizeof single, "%s --one-stream", rows[i].options);
+        struct kit k = kit_compile(rows[i].file, rows[i].options), one = kit_compile(rows[i].file, single);
+        uint32_t differing = k.plan && one.plan ? kit_differing(&k, &one, ORDERS) : 1;
+        CU_ASSERT_EQUAL(differing, 0);
+        if (differing)
+            fprintf(stderr, "\n%s %s: %u orders differ from one stream\n", rows[i].file, rows[i].options, differing);
+        runs += ORDERS;
+        kit_free(&one);
+        kit_free(&k);
+    }
+    fprintf(stderr, "(%u runs) ", runs);
+}
+
+/* ---- C01: the warning names the fork ---- */
+
+static void c01_names_the_fork(void)
+{
+    struct kit k = kit_compile("c01_dual_branch", "--side-first");
+    CU_ASSERT(kit_says(&k, "[STEM2201]"));
+    CU_ASSERT(kit_says(&k, "'block[1].r' opens one of its own"));
+    CU_ASSERT(kit_says(&k, "note: it forks after 'block[0].out'"));
+    CU_ASSERT(kit_says(&k, "--order=main-first"));
+    kit_free(&k);
+}
+
+/* ---- C04: the free waits for every reader ---- */
+
+static void c04_free_after_the_last_reader(void)
+{
+    struct kit k = kit_compile("c04_release_and_read", "");
+    char *steps = kit_steps(&k, "", true);
+    CU_ASSERT(strstr(steps, "-h") && strstr(steps, "?z") && strstr(steps, "?z") < strstr(steps, "-h"));
+    CU_ASSERT(kit_before(&k, "h", "z") && !kit_before(&k, "expert.out", "z"));
+    free(steps);
+    kit_free(&k);
+
+    k = kit_compile("c04_release_and_read", "READER=0");
+    steps = kit_steps(&k, "", true);
+    UNIT_SAME_TEXT(steps, "h expert.out -h y -expert.out .");
+    free(steps);
+    kit_free(&k);
+
+    k = kit_compile("c04_release_and_read", "OWNED=1");
+    CU_ASSERT(!k.plan && kit_says(&k, "[STEM1212]"));
+    kit_free(&k);
+}
+
+/* ---- C05, C07: bytes are shared only by what cannot meet ---- */
+
+/* x is read on both branches, and neither knows when the other has read it: nothing has its bytes before d. */
+static void c05_temporaries_apart(void)
+{
+    struct kit k = kit_compile("c05_diamond", "");
+    static const char *const together[] = {"x", "t1", "u", "t2", "v"};
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < i; j++)
+            CU_ASSERT(!kit_share(&k, together[i], together[j]));
+    uint64_t slab = k.v->slab_bytes;
+    kit_free(&k);
+    k = kit_compile("c05_diamond", "AFTER=20"); /* all of it can be used again after d */
+    CU_ASSERT_EQUAL(k.v->slab_bytes, slab);
+    kit_free(&k);
+}
+
+static void c06_slab_of_any_depth(void)
+{
+    struct kit few = kit_compile("c06_shared_source", "N=8"), many = kit_compile("c06_shared_source", "N=64");
+    CU_ASSERT_EQUAL(few.v->slab_bytes, many.v->slab_bytes);
+    CU_ASSERT_EQUAL(many.v->slab_bytes, many.v->slab_bound);
+    CU_ASSERT(!kit_share(&few, "block[2].h", "block[2].q") && !kit_share(&few, "block[2].h", "block[2].k") &&
+              !kit_share(&few, "block[2].h", "block[2].v"));
+    kit_free(&few);
+    kit_free(&many);
+}
+
+/* Moves a buffer and verifies again; the text of what the verifier says. */
+static char *verdict(const struct kit *k)
+{
+    struct stem_diags *q = stem_diags_new(0);
+    struct stem_out o = {0};
+    stem_diags_set_source(q, k->compiled->source);
+    stem_verify(k->plan, q);
+    stem_diags_print(q, (struct stem_diag_style){0}, &o);
+    char *text = strdup(stem_out_text(&o));
+    stem_out_free(&o);
+    stem_diags_free(q);
+    return text;
+}
+
+static char *moved(const struct kit *k, const char *name, const char *onto)
+{
+    struct stem_plan_buffer *b = (struct stem_plan_buffer *)&k->v->buffers[kit_buffer(k, name)];
+    uint64_t was = b->offset;
+    b->offset = k->v->buffers[kit_buffer(k, onto)].offset;
+    char *text = verdict(k);
+    b->offset = was;
+    return text;
+}
+
+static void c07_reuse_after_the_side_reader(void)
+{
+    struct kit k = kit_compile("c07_side_free", "");
+    CU_ASSERT(!kit_before(&k, "o", "big") && kit_before(&k, "o", "late"));
+    CU_ASSERT(!kit_share(&k, "big", "tmp") && !kit_share(&k, "m1", "tmp") && !kit_share(&k, "m2", "tmp"));
+    char *text = moved(&k, "big", "tmp"); /* it follows m2, but nothing makes it follow o */
+    CU_ASSERT(strstr(text, "[STEM3008]") && strstr(text, "'big'") && (strstr(text, "'o'") || strstr(text, "'tmp'")));
+    free(text);
+    text = moved(&k, "late", "tmp"); /* behind the join it may */
+    UNIT_SAME_TEXT(text, "");
+    free(text);
+    kit_free(&k);
+}
+
+/* ---- C08: one result, whatever the choice ---- */
+
+static void c08_same_result_in_every_mode(void)
+{
+    static const char *const owned[] = {"OWNED=0", "OWNED=1"}, *const ways[] = {"--wait", "--copy", "", "--one-stream",
+                                                                               "--side-first", "--program"};
+    for (int i = 0; i < 2; i++) {
+        uint64_t first = 0;
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            char options[64];
+            snprintf(options, sizeof options, "%s %s", owned[i], ways[w]);
+            struct kit k = kit_compile("c08_inplace", options);
+            CU_ASSERT_PTR_NOT_NULL(k.plan);
+            uint64_t digest = k.plan ? kit_digest(&k) : 0;
+            first = w ? first : digest;
+            CU_ASSERT_EQUAL(digest, first);
+            kit_free(&k);
+        }
+    }
+}
+
+/* ---- C10, C11, C13: what belongs to the capture ---- */
+
+static uint32_t count_steps(const struct kit *k, enum stem_step_kind kind, uint32_t stream)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->v->n_steps; i++)
+        n += k->v->steps[i].kind == kind && k->v->steps[i].stream == stream;
+    return n;
+}
+
+static void c10_c11_c13_forks_and_joins(void)
+{
+    static const char *const cases[] = {"c10_leaf", "c11_write_only", "c13_order_alone"};
+    for (int i = 0; i < 3; i++) {
+        struct kit k = kit_compile(cases[i], "");
+        CU_ASSERT_EQUAL(count_steps(&k, STEM_STEP_WAIT, 0), 1); /* rejoined exactly once */
+        CU_ASSERT_EQUAL(count_steps(&k, STEM_STEP_WAIT, 1), 1); /* forked exactly once */
+        kit_free(&k);
+    }
+    struct kit k = kit_compile("c13_order_alone", "");
+    CU_ASSERT(kit_before(&k, "a", "b"));
+    CU_ASSERT(kit_edge_path(&k, kit_op(&k, "a"), kit_op(&k, "b")));
+    kit_free(&k);
+}
+
+/* ---- C15: a workspace for each use that can meet another, cleared before each ---- */
+
+static uint32_t operand_buffer(const struct kit *k, uint32_t op, uint32_t operand)
+{
+    return k->v->ops[op].operands[operand].tensor.buffer;
+}
+
+/* Does a memset of the buffer happen before the op, with no other op on the buffer in between? */
+static bool cleared(const struct kit *k, uint32_t op, uint32_t operand)
+{
+    uint32_t b = operand_buffer(k, op, operand);
+    for (uint32_t i = op; i-- > 0;)
+        for (uint32_t n = 0; n < k->v->ops[i].n_operands; n++)
+            if (operand_buffer(k, i, n) == b)
+                return k->v->ops[i].work == STEM_WORK_MEMSET && k->v->ops[i].memset_value == 0 && kit_edge_path(k, i, op);
+    return false;
+}
+
+static void c15_own_cleared_workspaces(void)
+{
+    uint64_t slab[2];
+    for (int side = 0; side < 2; side++) {
+        struct kit k = kit_compile("c15_workspaces", side ? "SIDE=1" : "SIDE=0");
+        uint32_t u = kit_op(&k, "u"), v = kit_op(&k, "v");
+        for (uint32_t n = 1; n < 3; n++) { /* x, part, done, y */
+            const struct stem_plan_buffer *a = &k.v->buffers[operand_buffer(&k, u, n)],
+                                          *b = &k.v->buffers[operand_buffer(&k, v, n)];
+            CU_ASSERT_PTR_NOT_EQUAL(a, b);
+            CU_ASSERT(!side || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
+            CU_ASSERT(cleared(&k, u, n) && cleared(&k, v, n));
+        }
+        slab[side] = k.v->slab_bytes;
+        kit_free(&k);
+    }
+    CU_ASSERT(slab[0] < slab[1]);
+}
+
+/* ---- C16: early launches only where the code waits ---- */
+
+/* Launches the op programmatically, with the edges that this implies; what the verifier says. */
+static char *launched_early(struct kit *k, const char *name)
+{
+    struct stem_plan_op *o = (struct stem_plan_op *)&k->v->ops[kit_op(k, name)];
+    struct stem_plan_variant *v = (struct stem_plan_variant *)k->v;
+    struct stem_plan_variant was = *v;
+    bool early = o->programmatic;
+    struct stem_plan_edge *edges = NULL;
+    o->programmatic = true;
+    v->n_edges = stem_plan_derive_edges(v, k->plan->n_streams, &edges);
+    for (uint32_t i = 0; i < v->n_edges; i++)
+        CU_ASSERT(edges[i].kind != STEM_EDGE_PROGRAMMATIC || v->ops[edges[i].from].stream == v->ops[edges[i].to].stream);
+    v->edges = edges;
+    char *text = verdict(k);
+    *v = was;
+    o->programmatic = early;
+    free(edges);
+    return text;
+}
+
+static void c16_early_only_if_the_code_waits(void)
+{
+    struct kit k = kit_compile("c16_early_launch", "");
+    static const struct {
+        const char *op;
+        bool waits;
+    } ops[] = {{"c", true}, {"d", false}, {"y", true}};
+    for (int i = 0; i < 3; i++) {
+        const struct stem_plan_op *o = &k.v->ops[kit_op(&k, ops[i].op)];
+        CU_ASSERT_EQUAL(k.plan->kernels[o->kernel].waits, ops[i].waits);
+        CU_ASSERT(ops[i].waits || !o->programmatic); /* the compiler never does it itself */
+        char *text = launched_early(&k, ops[i].op);
+        CU_ASSERT_EQUAL(ops[i].waits, *text == '\0');
+        CU_ASSERT(ops[i].waits || strstr(text, "[STEM3015]"));
+        free(text);
+    }
+    kit_free(&k);
+}
+
+/* ---- node and edge order depend on nothing but the text ---- */
+
+static void same_text_same_plan(void)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *json[2];
+        for (int n = 0; n < 2; n++) {
+            void *shift = n ? malloc(12345) : NULL; /* other addresses */
+            struct kit k = kit_compile(rows[i].file, rows[i].options);
+            json[n] = k.plan ? stem_plan_to_json(k.plan) : strdup("");
+            kit_free(&k);
+            free(shift);
+        }
+        UNIT_SAME_TEXT(json[0], json[1]);
+        free(json[0]);
+        free(json[1]);
+    }
+}
+
+UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream", legal_orders},
+          {"C01 the warning names the fork", c01_names_the_fork},
+          {"C04 the free follows the last reader", c04_free_after_the_last_reader},
+          {"C05 temporaries of two branches", c05_temporaries_apart},
+          {"C06 the slab does not grow with the layers", c06_slab_of_any_depth},
+          {"C07 reuse after a reader on another stream", c07_reuse_after_the_side_reader},
+          {"C08 one result in every mode", c08_same_result_in_every_mode},
+          {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},
+          {"C15 cleared workspaces of their own", c15_own_cleared_workspaces},
+          {"C16 early launches", c16_early_only_if_the_code_waits}, {"the same text, the same plan", same_text_same_plan})
