@@ -5,7 +5,8 @@
 #include "inject/inject.h"
 
 #define DEFAULT_NODES 50000u
-#define DEFAULT_WORK 1000000u
+/* Enough for all lanes of layers that fork (300 layers of 6 nodes: 5 ms), and of the order of the instantiation. */
+#define EFFORT 20u
 
 /* An instantiation or an update between its entry and its exit. */
 struct call {
@@ -47,7 +48,7 @@ static void enter_instantiate(struct stem_inject *s, const struct stem_inject_in
     const struct stem_relane_options how = {
         .model = s->options.model,
         .max_nodes = s->options.max_nodes ? s->options.max_nodes : DEFAULT_NODES,
-        .work = s->options.work ? s->options.work : DEFAULT_WORK,
+        .effort = EFFORT,
         .dry = !s->options.relane,
         .keep = &c->added,
     };

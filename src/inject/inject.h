@@ -48,7 +48,6 @@ struct stem_inject_options {
     bool relane;  /* else nothing is changed, and only what could be is counted */
     bool measure; /* watch kernels */
     uint32_t max_nodes;
-    uint64_t work;
     const struct stem_lane_driver *model;
     /* CUPTI's number of an instance, 0 if there is none; may be NULL. */
     uint32_t (*exec_id)(struct CUgraphExec_st *exec);

@@ -10,6 +10,7 @@
 
 #define DEFAULT_NODES 100000u
 #define DEFAULT_WORK 4000000u
+#define LEAST_WORK 10000u
 #define CUDA_SUCCESS_CODE 0
 #define CUDA_OUT_OF_MEMORY 2
 #define CUDA_NOT_FOUND 500
@@ -206,6 +207,14 @@ static enum stem_relane_status read_graph(struct relane *r, size_t max_nodes, ui
     return end(r, r->understood ? STEM_RELANE_DONE : STEM_RELANE_UNKNOWN, 0);
 }
 
+static uint64_t work_for(const struct stem_relane_options *o, const struct stem_lane_graph *g)
+{
+    uint64_t most = o->work ? o->work : DEFAULT_WORK, fair = (uint64_t)o->effort * (g->n + g->n_edges);
+    if (o->effort && fair < LEAST_WORK)
+        fair = LEAST_WORK;
+    return o->effort && fair < most ? fair : most;
+}
+
 static enum stem_relane_status run(struct relane *r, const struct stem_relane_options *o)
 {
     size_t max_nodes = o->max_nodes ? o->max_nodes : DEFAULT_NODES;
@@ -215,7 +224,7 @@ static enum stem_relane_status run(struct relane *r, const struct stem_relane_op
     struct stem_lanes lanes;
     struct stem_lane_repair repair;
     struct stem_lane_repair_options how = {
-        .max_edges = o->max_edges, .greedy = true, .work = o->work ? o->work : DEFAULT_WORK};
+        .max_edges = o->max_edges, .greedy = true, .work = work_for(o, &r->g)};
     if (!stem_lanes_predict(o->model, &r->g, r->a, &lanes) ||
         !stem_lanes_repair(o->model, &r->g, &how, r->a, &repair))
         return end(r, STEM_RELANE_UNKNOWN, 0);

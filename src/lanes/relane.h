@@ -51,6 +51,7 @@ struct stem_relane_options {
     uint32_t max_edges;                   /* 0: no limit */
     uint32_t max_nodes;                   /* larger graphs are left as they are; 0: 100,000 */
     uint64_t work;                        /* stem_lane_repair_options; 0: 4 million */
+    uint32_t effort;                      /* no more work than this for each node and edge (10,000 in all); 0: any */
     uint32_t kinds;                       /* bits 1 << enum stem_lane_kind; 0: STEM_RELANE_KINDS */
     bool dry;                             /* only predict and report */
     struct stem_relane_edges *keep;       /* if set: what was added; the caller frees (stem_relane_edges_free) */
