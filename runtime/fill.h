@@ -3,7 +3,8 @@
  * Deterministic contents of external buffers, the same bits on every device. Element i of a buffer is a function of
  * (seed, name, i) and of the rule that follows from the buffer's kind, type and shape:
  *   weights of rank >= 2: uniform in +-sqrt(3 / last dim), so that a product keeps its variance
- *   weights of rank 0, 1: uniform in [0.5, 1.5)
+ *   weights of rank 0, 1: uniform in [0.5, 1.5), as gains are; those with "bias" in the last part of their name uniform
+ *                         in [-0.05, 0.05), so that a router's choice depends on its scores
  *   inputs:               uniform in [-1, 1)
  *   nvfp4 of any kind:    uniform in [-6, 6), the range of its codes; element 2j is the low half of byte j
  *   integer inputs:       element i is i, so that slots and token ids are distinct; u8 wraps
@@ -41,6 +42,12 @@ static inline uint64_t stem_fill_elements(const struct stem_plan_buffer *b)
     return n < room ? n : room; /* never past the buffer's end, whatever its dims say */
 }
 
+static inline bool stem_fill_is_bias(const struct stem_plan_buffer *b)
+{
+    const char *dot = strrchr(b->name, '.');
+    return b->kind == STEM_BUFFER_WEIGHT && b->rank < 2 && strstr(dot ? dot : b->name, "bias");
+}
+
 static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer *b, uint64_t seed)
 {
     static const struct {
@@ -63,6 +70,10 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
         r.mode = b->kind == STEM_BUFFER_WEIGHT && b->rank < 2 ? 2 : 1;
     if (b->kind == STEM_BUFFER_WEIGHT && b->rank >= 2 && b->rank <= STEM_MAX_RANK && b->dim[b->rank - 1] > 0)
         r.scale = (float)sqrt(3.0 / (double)b->dim[b->rank - 1]);
+    if (r.mode == 2 && stem_fill_is_bias(b)) {
+        r.mode = 1;
+        r.scale = 0.05f;
+    }
     if (b->dtype == STEM_NVFP4) {
         r.mode = r.mode ? 1 : 0;
         r.scale = 6;

@@ -290,6 +290,11 @@ static void filling(void)
     stem_fill_host(&b, 2, f);
     CU_ASSERT(f[0] != first);
 
+    b.name = "moe[0].gate_bias";
+    stem_fill_host(&b, 1, f);
+    for (int i = 0; i < 4; i++)
+        CU_ASSERT(f[i] >= -0.05f && f[i] < 0.05f);
+
     int32_t slot[8];
     b = (struct stem_plan_buffer){
         .name = "slot", .kind = STEM_BUFFER_INPUT, .dtype = STEM_I32, .rank = 1, .dim = {8}, .bytes = sizeof slot};
