@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# compile, run, verify, explain, ops as a user types them, right and wrong: exit statuses, what is said, what is written.
+set -u
+: "${MAINSTEM:?}" "${SRCDIR:?}"
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+export MAINSTEM_CACHE=$work/cache
+moe=$SRCDIR/examples/dual_stream_moe.stem
+small='-D LAYERS=3 -D SETS=2 -D HIDDEN=128 -D EXPERTS=8 -D TOPK=2 -D INTER=32'
+n=0 failed=0
+
+# expect STATUS 'pattern' arguments...: the pattern (extended, "" for any) must occur in what is printed.
+expect() {
+    local status=$1 pattern=$2 out got
+    shift 2
+    n=$((n + 1))
+    out=$("$MAINSTEM" "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got != "$status" ] || { [ -n "$pattern" ] && ! grep -qE -- "$pattern" <<<"$out"; }; then
+        echo "mainstem $*: exit $got, expected $status and /$pattern/; it said:"
+        sed 's/^/    /' <<<"$out"
+        failed=$((failed + 1))
+    fi
+}
+check() { # check 'what' command...
+    n=$((n + 1))
+    local what=$1
+    shift
+    "$@" >"$work/out" 2>&1 || { echo "$what: not so"; sed 's/^/    /' "$work/out"; failed=$((failed + 1)); }
+}
+
+# ---- finding one's way ----
+expect 2 'Usage: mainstem COMMAND'
+expect 0 'compile +compile a .stem file' --help
+expect 0 '^mainstem [0-9]' --version
+expect 2 "did you mean 'compile'" complie $moe
+expect 2 'a command comes first: mainstem compile' $moe
+expect 2 'which file' compile
+expect 2 'one file at a time' compile $moe $moe
+expect 2 "unrecognized option '--oder" compile $moe --oder=x
+expect 2 "did you mean 'main-first'" compile $moe --order=main-frist
+expect 2 'takes a number from 1 to 32' compile $moe --max-streams=0
+expect 2 "no pass is called 'evnets'; did you mean 'events'" compile $moe --stop-after=evnets
+expect 3 "cannot open '/no/such.stem': No such file" compile /no/such.stem
+expect 3 'Is a directory' compile "$work"
+expect 0 'main-first|order' compile --list-passes
+expect 0 'rmsnorm\(x, ' ops
+expect 0 'score = softmax|softmax' ops route
+expect 2 "did you mean 'linear'" ops linera
+expect 0 'STEM1203' explain STEM1203
+expect 0 'STEM1203' explain 1203
+expect 0 'STEM1001' explain --all
+expect 2 "no diagnostic is called 'STEM9999'" explain STEM9999
+expect 2 'which diagnostic' explain
+
+# ---- compiling ----
+expect 0 'lanes +2 predicted' compile $moe
+expect 0 'streams +1 ' compile $moe --one-stream
+expect 0 '62 lanes for 2 streams' compile $moe --order=side-first
+expect 0 '4 specialisations share' compile $moe --dim T=1,4,16,64
+expect 1 'STEM1231' compile $moe -D HIDEN=512
+expect 2 'not of the form NAME=VALUE' compile $moe -D HIDDEN
+expect 2 'sizes are integers' compile $moe --dim T=four
+expect 1 'STEM1305' compile $moe --dim TOKENS=4
+expect 1 'STEM1303' compile $moe --dim T=65
+expect 1 'STEM1303' compile $moe --dim T=0
+expect 2 'emit knows plan, cuda' compile $moe -o "$work" --emit=plan,ptx
+expect 2 'emit needs -o' compile $moe --emit=plan
+expect 3 'cannot make the directory' compile $moe -o /proc/nothing
+expect 0 'expand +[0-9.]+ ms' compile $moe --time-passes
+expect 0 'remark: ' compile "$SRCDIR/tests/cases/c02_needless_fork.stem" -D PIN=1 --remarks
+printf 'module m;\nlayer f(x: bf16[4, 8]) -> bf16[4, 8] { return rmsnrm(x); }\n' >"$work/bad.stem"
+expect 1 "bad.stem:2:47: error: .*\[STEM1203\]" compile "$work/bad.stem"
+expect 1 "did you mean 'rmsnorm'" compile "$work/bad.stem"
+printf '\377\000\001{{{' >"$work/bytes.stem"
+expect 1 'STEM10' compile "$work/bytes.stem"
+: >"$work/empty.stem"
+expect 1 'error: ' compile "$work/empty.stem"
+
+# ---- what is written: deterministic, complete, judged safe ----
+# shellcheck disable=SC2086
+{
+    expect 0 '' compile $moe $small --dim T=1,4 -o "$work/a" --emit=plan,cuda
+    expect 0 '' compile $moe $small --dim T=1,4 -o "$work/b" --emit=plan,cuda
+}
+check 'the same input gives the same bytes' cmp "$work/a/dual_stream_moe.plan.json" "$work/b/dual_stream_moe.plan.json"
+check 'the same input gives the same CUDA' cmp "$work/a/dual_stream_moe.cu" "$work/b/dual_stream_moe.cu"
+expect 0 'safe: [0-9]+ ops' verify "$work/a/dual_stream_moe.plan.json"
+expect 0 'safe: 549 ops' verify $moe
+sed 's/\["wait",1,/["wait",0,/' "$work/a/dual_stream_moe.plan.json" >"$work/broken.json"
+expect 1 'error: ' verify "$work/broken.json"
+head -c 1000 "$work/a/dual_stream_moe.plan.json" >"$work/cut.json"
+expect 1 'cut.json: ' verify "$work/cut.json"
+expect 3 'cannot open' verify "$work/none.json"
+
+# ---- the textual program: printed, read back, the same ----
+for model in "$SRCDIR"/examples/*.stem; do
+    name=$(basename "$model" .stem)
+    "$MAINSTEM" compile "$model" -q --print-after=expand --no-warnings 2>/dev/null | sed '/^\/\/ after expand$/d' >"$work/$name.ir"
+    "$MAINSTEM" compile "$work/$name.ir" --from=ir -q --print-after=expand --no-warnings 2>"$work/err" |
+        sed '/^\/\/ after expand$/d' >"$work/$name.again.ir"
+    check "$name: the program reads back as it was printed" cmp "$work/$name.ir" "$work/$name.again.ir"
+done
+
+# ---- NVRTC compiles once ----
+if MAINSTEM_DEBUG=cache "$MAINSTEM" compile "$SRCDIR/examples/inline_kernel.stem" -q -o "$work/c" >"$work/first" 2>&1; then
+    check 'a cubin was written' test -s "$work/c/inline_kernel.sm_90.cubin"
+    MAINSTEM_DEBUG=cache "$MAINSTEM" compile "$SRCDIR/examples/inline_kernel.stem" -q -o "$work/c" >"$work/second" 2>&1
+    check 'the first run compiled' grep -qiE 'compil|miss|stored|wrote' "$work/first"
+    check 'the second run came from the cache' grep -qiE 'hit|from the cache|found' "$work/second"
+    sed 's/blockIdx.x/blokIdx.x/' "$SRCDIR/examples/inline_kernel.stem" >"$work/typo.stem"
+    expect 1 'typo.stem[(:][0-9]+' compile "$work/typo.stem" -q -o "$work/d"
+else
+    echo 'note: no NVRTC, cubins are not checked'
+    expect 3 'NVRTC' compile "$SRCDIR/examples/inline_kernel.stem" -o "$work/c"
+fi
+
+# ---- running ----
+# shellcheck disable=SC2086
+{
+    expect 0 'bit for bit' run $moe $small --device=cpu --dim T=1,3 --orders=2
+    expect 2 'need a GPU' run $moe $small --device=cpu --chaos
+    expect 2 "does not know 'tpu'" run $moe $small --device=tpu
+    expect 3 'more than this machine has|GiB' run $moe --device=cpu -D SETS=61 -D HIDDEN=16384 -D INTER=2048
+}
+MAINSTEM_LIBCUDA=/no/libcuda.so
+export MAINSTEM_LIBCUDA
+# shellcheck disable=SC2086
+{
+    expect 3 'libcuda' run $moe $small --device=gpu
+    expect 0 'on the CPU device' run $moe $small
+    expect 3 'libcuda' bench $moe $small
+}
+
+# ---- weights by name ----
+cat >"$work/w.stem" <<'S'
+module w;
+layer f(x: f32[2, 4]) -> f32[2, 4] { weight g: f32[4]; return rmsnorm(x, g); }
+S
+make_weights() { # name dtype shape bytes
+    local header="{\"$1\":{\"dtype\":\"$2\",\"shape\":$3,\"data_offsets\":[0,$4]}}"
+    printf "\\x$(printf %02x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+    head -c "$4" /dev/zero
+}
+weight=$("$MAINSTEM" compile "$work/w.stem" -q -o "$work/w" --emit=plan >/dev/null 2>&1; grep -oE '"name": *"[^"]*g"' "$work/w/w.plan.json" | head -n 1 | sed 's/.*"\([^"]*\)"$/\1/')
+make_weights "$weight" F32 '[4]' 16 >"$work/good.safetensors"
+make_weights "$weight" F32 '[5]' 20 >"$work/shape.safetensors"
+make_weights "$weight" BF16 '[4]' 8 >"$work/dtype.safetensors"
+expect 0 'min -?0 max -?0 ' run "$work/w.stem" --device=cpu --weights="$work/good.safetensors"
+expect 1 'F32\[5\], the program wants F32\[4\]' run "$work/w.stem" --device=cpu --weights="$work/shape.safetensors"
+expect 1 'BF16\[4\], the program wants F32\[4\]' run "$work/w.stem" --device=cpu --weights="$work/dtype.safetensors"
+expect 3 'not a .safetensors file' run "$work/w.stem" --device=cpu --weights="$work/w.stem"
+expect 3 'cannot open' run "$work/w.stem" --device=cpu --weights="$work/none.safetensors"
+
+echo "$((n - failed)) of $n as they should be"
+[ $failed = 0 ]
