@@ -26,7 +26,7 @@ static enum stem_status look_up(struct stem_driver *d, const char *path, struct 
 #include "driver.def"
 #undef X
     if (missing)
-        return stem_fail(err, STEM_E_NO_DRIVER,
+        return stem_fail(err, d->init ? STEM_E_OLD_DRIVER : STEM_E_NO_DRIVER,
                          "%s has no %s: a CUDA driver of version 12.4 or later (550 or later) is needed", path,
                          missing);
     return STEM_OK;
@@ -43,7 +43,7 @@ static enum stem_status initialise(struct stem_driver *d, const char *path, stru
     if ((code = d->driver_version(&version)))
         return stem_fail_cuda(err, d, code, "cuDriverGetVersion");
     if (version < LEAST_VERSION)
-        return stem_fail(err, STEM_E_NO_DRIVER, "%s is of CUDA %d.%d: 12.4 or later is needed", path, version / 1000,
+        return stem_fail(err, STEM_E_OLD_DRIVER, "%s is of CUDA %d.%d: 12.4 or later is needed", path, version / 1000,
                          version % 1000 / 10);
     return STEM_OK;
 }

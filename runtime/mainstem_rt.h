@@ -45,6 +45,7 @@ struct stem_rt;
 struct stem_compiler;
 struct stem_exec;
 struct stem_graph;
+struct stem_safetensors;
 struct stem_audit;
 
 /* ---- errors ---- */
@@ -55,7 +56,7 @@ struct stem_audit;
     X(E_ARGUMENT, "an argument is out of range")                                                                     \
     X(E_MEMORY, "out of host memory")                                                                                \
     X(E_PLAN, "the plan cannot be walked")                                                                           \
-    X(E_NO_DRIVER, "the CUDA driver is missing or too old")                                                          \
+    X(E_NO_DRIVER, "the CUDA driver is missing")                                                                     \
     X(E_NO_DEVICE, "there is no such GPU")                                                                           \
     X(E_NO_NVRTC, "NVRTC is missing")                                                                                \
     X(E_COMPILE, "NVRTC rejected the source")                                                                        \
@@ -66,7 +67,15 @@ struct stem_audit;
     X(E_EXTERN, "an extern function is missing or failed")                                                           \
     X(E_CAPTURE, "cannot be recorded")                                                                               \
     X(E_MISMATCH, "the graph is not the plan's")                                                                     \
-    X(E_STALE, "bindings changed after the graph was built")
+    X(E_STALE, "bindings changed after the graph was built")                                                         \
+    X(E_OLD_DRIVER, "the CUDA driver is too old")                                                                    \
+    X(E_NULL, "an address is null")                                                                                  \
+    X(E_WRONG_SHAPE, "an array has another shape or layout than its buffer")                                         \
+    X(E_WRONG_DTYPE, "an array has another dtype than its buffer")                                                   \
+    X(E_WRONG_DEVICE, "an array is not on the program's GPU")                                                        \
+    X(E_BUCKET, "no variant is large enough")                                                                        \
+    X(E_FILE, "a file cannot be read")                                                                               \
+    X(E_FORMAT, "a file is not what it should be")
 
 enum stem_status {
 #define X(suffix, text) STEM_##suffix,
@@ -205,7 +214,31 @@ struct stem_extern {
     stem_extern_fn *fn;
 };
 
-/* ---- program (exec.c, bind.c) ---- */
+/* ---- .safetensors files (safetensors.c) ---- */
+
+struct stem_safetensor {
+    const char *name;
+    const char *dtype; /* as the file says: "BF16" */
+    uint32_t rank;
+    int64_t dim[STEM_MAX_RANK]; /* the first of them, where rank is larger */
+    const void *data;
+    uint64_t bytes;
+};
+
+/* Maps the file and checks the header of every tensor. STEM_E_FILE, STEM_E_FORMAT. The file must not be changed or
+ * truncated while it is open. Any thread may read an open file. */
+STEM_API enum stem_status stem_safetensors_open(const char *path, struct stem_safetensors **f,
+                                                struct stem_rt_error *err);
+STEM_API void stem_safetensors_close(struct stem_safetensors *f);
+/* By name; owned by `f`. */
+STEM_API const struct stem_safetensor *stem_safetensors_list(const struct stem_safetensors *f, uint32_t *n);
+/* NULL: no such tensor. */
+STEM_API const struct stem_safetensor *stem_safetensors_find(const struct stem_safetensors *f, const char *name);
+/* STEM_E_WRONG_DTYPE or STEM_E_WRONG_SHAPE with both sides in the message, if the tensor is not what the buffer holds. */
+STEM_API enum stem_status stem_safetensors_check(const struct stem_safetensors *f, const struct stem_safetensor *t,
+                                                 const struct stem_plan_buffer *b, struct stem_rt_error *err);
+
+/* ---- program (exec.c, bind.c, array.c) ---- */
 
 enum stem_memory {
     STEM_MEMORY_SLAB, /* one allocation, offsets from the plan */
@@ -248,6 +281,39 @@ STEM_API enum stem_status stem_exec_bind(struct stem_exec *e, uint32_t index, ui
                                          struct stem_rt_error *err);
 /* Memory that the program allocates and owns, large enough for every variant; zeroed. */
 STEM_API enum stem_status stem_exec_bind_own(struct stem_exec *e, uint32_t index, struct stem_rt_error *err);
+/* An array of the caller's: `at` is a device address for stem_exec_bind_array, a host address for
+ * stem_exec_bind_host. nvfp4 arrays (packed values, then scales) may be given as u8 of as many bytes. */
+struct stem_array {
+    uint64_t at;
+    enum stem_dtype dtype;
+    uint32_t rank;
+    const int64_t *dim;
+    const int64_t *stride; /* in elements; NULL: contiguous */
+};
+/* What an array must be for buffer `index`: its dtype, the shape of one of the variants, contiguous, not null. Changes
+ * nothing. STEM_E_NULL, STEM_E_WRONG_DTYPE, STEM_E_WRONG_SHAPE; the message names the buffer. */
+STEM_API enum stem_status stem_exec_check_array(const struct stem_exec *e, uint32_t index,
+                                                const struct stem_array *array, struct stem_rt_error *err);
+/* As stem_exec_bind, after that check and one that the memory is on the program's GPU (STEM_E_WRONG_DEVICE). A failed call
+ * leaves the binding as it was. */
+STEM_API enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t index, const struct stem_array *array,
+                                               struct stem_rt_error *err);
+/* Copies a host array, checked likewise, into memory that the program owns (stem_exec_bind_own). Synchronous; waits for
+ * the last launch; not during a capture. A failed call leaves an earlier binding of the caller's as it was. */
+STEM_API enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const struct stem_array *array,
+                                              struct stem_rt_error *err);
+/* Copies every weight that the file has, by name, into memory that the program owns; *loaded of them (may be NULL).
+ * All are checked before the first is copied: a weight of another shape or dtype is an error. Tensors that are not
+ * weights of the program are passed over. */
+STEM_API enum stem_status stem_exec_load(struct stem_exec *e, const struct stem_safetensors *file, uint32_t *loaded,
+                                         struct stem_rt_error *err);
+/* The external buffer as a variant has it; NULL: no such buffer or variant. Owned by the plan. */
+STEM_API const struct stem_plan_buffer *stem_exec_buffer(const struct stem_exec *e, uint32_t variant, uint32_t index);
+/* The variant to run for these sizes (one for each of plan.dims, in that order): the smallest, by the product of its
+ * dims and then by its number, that has each dim at least as large. STEM_E_BUCKET if there is none. Arrays must have
+ * the sizes of the variant, not these. `dim` may be NULL if the plan has no dims. */
+STEM_API enum stem_status stem_exec_variant(const struct stem_exec *e, const int64_t *dim, uint32_t *variant,
+                                            struct stem_rt_error *err);
 STEM_API uint64_t stem_exec_address(const struct stem_exec *e, uint32_t index); /* 0: not bound */
 STEM_API uint64_t stem_exec_slab(const struct stem_exec *e);                    /* 0: none yet */
 /* Zeroes all owned state. Synchronous. */

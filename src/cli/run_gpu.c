@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `mainstem run --device=gpu`: compiles for the GPU that is there, fills weights, replays, and checks what was asked for.
+ * `mainstem run --device=gpu`: compiles for the GPU that is there, fills weights, replays, and checks what was asked
+ * for.
  */
 #include "cli/run.h"
 
@@ -56,8 +57,8 @@ static bool load_weights(struct stem_gpu *g, uint32_t variant, const struct stem
     return fine;
 }
 
-static const char *const way[] = {"own graph by capture", "own graph node by node", "recorded into a caller's capture",
-                                  "eager"};
+static const char *const way[] = {"own graph by capture", "own graph node by node",
+                                  "recorded into a caller's capture", "eager"};
 
 static int time_replays(struct stem_gpu *g, struct stem_replay *p, uint32_t iters, uint32_t warmup)
 {
@@ -91,9 +92,10 @@ static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_r
         return status;
     if (!stem_replay_new(g, variant, r->by, &p, &err))
         return stem_cli_rt_error(&err);
-    printf("%s%s%lld on %s: %s\n", g->many.plan->n_dims ? g->many.plan->dims[0] : "", g->many.plan->n_dims ? "=" : "variant ",
-           g->many.plan->n_dims ? (long long)g->many.plan->variants[variant].dim[0] : (long long)variant, g->info.name,
-           way[r->by]);
+    printf("%s%s%lld on %s: %s\n", g->many.plan->n_dims ? g->many.plan->dims[0] : "",
+           g->many.plan->n_dims ? "=" : "variant ",
+           g->many.plan->n_dims ? (long long)g->many.plan->variants[variant].dim[0] : (long long)variant,
+           g->info.name, way[r->by]);
     if (p.graph) {
         struct stem_graph_info i;
         stem_graph_info(p.graph, &i);
@@ -131,8 +133,8 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
         uint64_t need = stem_cli_device_bytes(many->plan);
         if (need > g->info.free_bytes) {
             stem_cli_error("the program needs %s on the device, %s has %s free; make it smaller with -D (for "
-                           "dual_stream_moe: -D SETS=2)", stem_cli_bytes(need), g->info.name,
-                           stem_cli_bytes(g->info.free_bytes));
+                           "dual_stream_moe: -D SETS=2)",
+                           stem_cli_bytes(need), g->info.name, stem_cli_bytes(g->info.free_bytes));
             status = STEM_EXIT_WORLD;
         } else if ((one = compile_single(r, &status)) && one->plan) {
             struct stem_exec_options o = {.memory = r->pool ? STEM_MEMORY_POOL : STEM_MEMORY_SLAB};
@@ -148,19 +150,24 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
     return status;
 }
 
+static bool no_device(enum stem_status s)
+{
+    return s == STEM_E_NO_DRIVER || s == STEM_E_OLD_DRIVER || s == STEM_E_NO_DEVICE;
+}
+
 int stem_run_gpu(struct stem_run *r, bool *no_gpu)
 {
     struct stem_gpu g = {0};
     struct stem_rt_error err;
     *no_gpu = false;
     enum stem_status s = stem_gpu_open(&g, (int)r->device_index, r->audit, &err);
-    if (r->device == STEM_RUN_AUTO && (s == STEM_E_NO_DRIVER || s == STEM_E_NO_DEVICE)) {
+    if (r->device == STEM_RUN_AUTO && no_device(s)) {
         *no_gpu = true;
         return STEM_EXIT_OK;
     }
     if (s != STEM_OK) {
         int status = stem_cli_rt_error(&err);
-        if (s == STEM_E_NO_DRIVER || s == STEM_E_NO_DEVICE)
+        if (no_device(s))
             fputs("  run it on the CPU device with --device=cpu\n", stderr);
         return status;
     }

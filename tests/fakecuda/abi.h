@@ -155,6 +155,7 @@ typedef struct {
     CUcontext ctx;
 } CUDA_MEMSET_NODE_PARAMS_v2;
 enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3, CU_MEMORYTYPE_UNIFIED = 4 };
+enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9 };
 typedef struct {
     size_t srcXInBytes, srcY, srcZ, srcLOD;
     unsigned int srcMemoryType;

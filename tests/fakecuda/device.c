@@ -21,7 +21,7 @@ FC_API CUresult cuDriverGetVersion(int *version)
 {
     FC_ENTER_AS(FC_NEED_NOTHING, "cuDriverGetVersion", "%s", "");
     if (version)
-        *version = 13000;
+        *version = fc.driver_version;
     return fc_leave(version ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 

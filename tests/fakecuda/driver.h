@@ -37,6 +37,7 @@ CUresult cuMemAllocHost_v2(void **out, size_t bytes);
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void *p);
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
+CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p);
 CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream);
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream);

@@ -69,6 +69,10 @@ void fakecuda_seed(uint64_t seed); /* FAKECUDA_RANDOM with this seed */
 void fakecuda_set_order(enum fakecuda_order order);
 /* Device memory, in bytes; default 1 GiB. */
 void fakecuda_set_memory(uint64_t bytes);
+/* What cuDriverGetVersion says; default 13000. */
+void fakecuda_set_driver_version(int version);
+/* The GPU that device memory is said to be on; default 0. */
+void fakecuda_set_pointer_device(int ordinal);
 /* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies
  * made at the launch. */
 typedef void fakecuda_runner(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3],

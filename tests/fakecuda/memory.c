@@ -227,6 +227,21 @@ FC_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     return fc_leave(CUDA_SUCCESS);
 }
 
+FC_API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr p)
+{
+    FC_ENTER("cuPointerGetAttribute", "%d %s", attribute, fc_ptr(p));
+    const struct fc_block *b = fc_block_at((const void *)(uintptr_t)p);
+    if (!value || !b || b->released || p < (uintptr_t)b->base || p >= (uintptr_t)b->base + b->bytes)
+        return fc_leave(CUDA_ERROR_INVALID_VALUE);
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        *(unsigned *)value = b->host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    else if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+        *(int *)value = fc.pointer_device;
+    else
+        return fc_leave(CUDA_ERROR_INVALID_VALUE);
+    return fc_leave(CUDA_SUCCESS);
+}
+
 FC_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
 {
     FC_ENTER("cuMemGetAddressRange", "%s", fc_ptr(p));

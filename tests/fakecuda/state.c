@@ -31,6 +31,7 @@ static void once_init(void)
     fc.rng = 1;
     fc.generation = 1;
     fc.memory_limit = (uint64_t)1 << 30;
+    fc.driver_version = 13000;
 }
 
 void fc_lock(void)
@@ -377,6 +378,20 @@ void fakecuda_set_memory(uint64_t bytes)
     fc_unlock();
 }
 
+void fakecuda_set_driver_version(int version)
+{
+    fc_lock();
+    fc.driver_version = version;
+    fc_unlock();
+}
+
+void fakecuda_set_pointer_device(int ordinal)
+{
+    fc_lock();
+    fc.pointer_device = ordinal;
+    fc_unlock();
+}
+
 void fakecuda_set_runner(fakecuda_runner *run, void *user)
 {
     fc_lock();
@@ -455,7 +470,8 @@ void fakecuda_reset(void)
     text_clear(&faults);
     text_clear(&live);
     fc = (struct fc_state){
-        .generation = fc.generation + 1, .order = FAKECUDA_RANDOM, .rng = 1, .memory_limit = (uint64_t)1 << 30};
+        .generation = fc.generation + 1, .order = FAKECUDA_RANDOM, .rng = 1, .memory_limit = (uint64_t)1 << 30,
+        .driver_version = 13000};
     fc_stream_reset();
     fc_unlock();
 }
