@@ -57,6 +57,11 @@ FAKECUDA_TESTS += %D%/test_compiled
 %C%_test_compiled_SOURCES = %D%/test_compiled.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h
 %C%_test_compiled_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -DTOP='"$(abs_top_srcdir)"'
 %C%_test_compiled_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
+# The whole library, compiler included.
+FAKECUDA_TESTS += %D%/test_jit
+%C%_test_jit_SOURCES = %D%/test_jit.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h src/mainstem.c
+%C%_test_jit_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -I$(top_srcdir)/runtime
+%C%_test_jit_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
 
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)
