@@ -22,8 +22,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {{&stem_cli_inject_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
-                                 "Runs COMMAND and reports its CUDA graphs: nodes, edges, lanes predicted and measured "
-                                 "(CUPTI), the lanes that `mainstem relane` would leave, time in instantiation, "
+                                 "Runs COMMAND and reports its CUDA graphs: nodes, edges, lanes predicted and "
+                                 "measured (CUPTI), the lanes that `mainstem relane` would leave, time in instantiation, "
                                  "replays. Nothing is changed. The table is printed at the end, on standard error.",
                                  children, 0, 0};
 

@@ -22,9 +22,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {{&stem_cli_inject_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
-                                 "Runs COMMAND with a library in it that adds redundant edges to each CUDA graph while "
-                                 "it is instantiated, so that the driver gives it fewer lanes. Only edges that follow "
-                                 "from those there are; the program and its results stay the same. Prints a table of "
+                                 "Runs COMMAND with a library in it that adds redundant edges to each CUDA graph "
+                                 "while it is instantiated, so that the driver gives it fewer lanes. Only edges that "
+                                 "follow from those there are; the program and its results stay the same. Prints a table of "
                                  "its graphs at the end, on standard error.",
                                  children, 0, 0};
 

@@ -170,7 +170,7 @@ void stem_cli_inject_finish(const struct stem_cli_inject *i, const char *dir, in
     for (size_t k = 0; k < json_array_size(all); k++)
         process(json_array_get(all, k), i->relane, &o);
     if (!json_array_size(all))
-        stem_out_printf(&o, "mainstem: no report: the command did not use CUDA, or ended without its exit handlers\n");
+        stem_out_printf(&o, "mainstem: no report: the command did not use CUDA\n");
     if (!i->quiet)
         fputs(stem_out_text(&o), stderr);
     stem_out_free(&o);

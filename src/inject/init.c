@@ -19,6 +19,7 @@
 #include "runtime/nvrtc.h"
 
 enum { BUFFER_BYTES = 1 << 20 };
+#define REPORT_EVERY_NS 5000000000u
 
 static struct {
     struct stem_inject s;
@@ -27,9 +28,32 @@ static struct {
     struct stem_cupti_callbacks callbacks;
     char driver[64], path[4096];
     pid_t owner;
-} the;
+    pthread_mutex_t writing;
+    _Atomic uint64_t written; /* when */
+} the = {.writing = PTHREAD_MUTEX_INITIALIZER};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
+
+/* ---- the report ---- */
+
+static void write_report(bool last)
+{
+    pthread_mutex_lock(&the.writing);
+    if (!atomic_load(&the.s.off) && the.path[0]) {
+        atomic_store(&the.s.off, last);
+        stem_inject_report_to(&the.s, &the.about, the.path);
+    }
+    pthread_mutex_unlock(&the.writing);
+}
+
+/* Now and then, since not every process ends by exit(): servers end their workers with signals. */
+static void report_in_time(void)
+{
+    uint64_t now = stem_inject_now(), before = atomic_load(&the.written);
+    bool due = !atomic_load(&the.s.off) && (!before || now - before >= REPORT_EVERY_NS);
+    if (due && atomic_compare_exchange_strong(&the.written, &before, now))
+        write_report(false);
+}
 
 /* ---- callbacks ---- */
 
@@ -50,10 +74,12 @@ static void called(void *user, int domain, uint32_t number, const void *data)
     int call = domain == STEM_CUPTI_DRIVER_API ? call_of(number) : -1;
     if (call < 0 || !c->params || !c->slot)
         return;
-    if (c->site == STEM_CUPTI_ENTER)
+    if (c->site == STEM_CUPTI_ENTER) {
         stem_inject_enter(user, (enum stem_inject_call)call, c->params, c->correlation, c->slot);
-    else if (c->result)
+    } else if (c->result) {
         stem_inject_exit(user, (enum stem_inject_call)call, c->params, *(const int *)c->result, c->slot);
+        report_in_time();
+    }
 }
 
 static void request(uint8_t **buffer, size_t *size, size_t *max_records)
@@ -157,9 +183,7 @@ static void at_end(void)
         return;
     if (the.s.options.measure)
         the.activity.flush_all(STEM_CUPTI_FLUSH_FORCED);
-    atomic_store(&the.s.off, true);
-    if (the.path[0])
-        stem_inject_report_to(&the.s, &the.about, the.path);
+    write_report(true);
 }
 
 /* The kernel module's version: what the driver library goes with. */

@@ -85,8 +85,8 @@ struct stem_inject_timing {
 
 void stem_inject_tally_init(struct stem_inject_tally *t);
 void stem_inject_tally_free(struct stem_inject_tally *t);
-/* Takes `edges` over (their numbers; handles are freed). `exec` is NULL if the driver refused. *watch says whether the
- * kernels of this one should be watched. Returns the group, NO_GROUP when memory ran out. */
+/* Takes `edges` over (their numbers; handles are freed). `exec` is NULL if the driver refused. *watch says whether
+ * the kernels of this one should be watched. Returns the group, NO_GROUP when memory ran out. */
 uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct CUgraphExec_st *exec,
                                     const struct stem_relane_report *report, struct stem_relane_edges *edges,
                                     const struct stem_inject_timing *timing, bool *watch);

@@ -81,8 +81,8 @@ struct stem_relane_report {
  * edges that is in the graph already. So no cycle comes about, nothing that could overlap is kept apart, and edges
  * between programmatic pairs stay as they are. The same graph gets the same edges in the same order. The graph
  * belongs to the caller's thread meanwhile, as for any call that changes a graph. `options` may be NULL. Returns
- * report->status. A graph for which there is no host memory is left as it was (FAILED, CUDA_ERROR_OUT_OF_MEMORY): that is
- * tried before, since memory that runs out half way aborts. */
+ * report->status. A graph for which there is no host memory is left as it was (FAILED, CUDA_ERROR_OUT_OF_MEMORY):
+ * that is tried before, since memory that runs out half way aborts. */
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                     const struct stem_relane_options *options, struct stem_relane_report *report);
 
@@ -102,7 +102,8 @@ void stem_relane_edges_free(struct stem_relane_edges *edges); /* what it holds *
  * dlclose(*handle) when they are no longer needed. */
 bool stem_relane_driver(const char *path, struct stem_relane_api *api, void **handle);
 
-/* The same as stem_relane with the driver that the process has loaded (12.3 or later; else FAILED with CUDA_ERROR_NOT_FOUND). */
+/* The same as stem_relane with the driver that the process has loaded (12.3 or later; else FAILED with
+ * CUDA_ERROR_NOT_FOUND). */
 enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
                                           struct stem_relane_report *report);
 

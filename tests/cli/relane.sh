@@ -106,7 +106,8 @@ err 'nothing to gain'
 status 0 relane -- "$program" fork
 [ "$(grep -c 'process' "$scratch/err")" = 1 ]
 result $? 'a forked child reports nothing'
-status 134 relane -- "$program" abort
+status 134 relane -- "$program" abort # no exit handlers: what was written after the first instantiation
+err '^ +1 +16 +20 +4 .* relaned'
 status 0 relane -- sh -c '"$0" & "$0" layers 7; wait' "$program"
 [ "$(grep -c '^mainstem: process' "$scratch/err")" = 2 ]
 result $? 'each process of the command has its report'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program under `mainstem relane` and `mainstem audit`, without a GPU: it loads what CUDA_INJECTION64_PATH names, as
- * the driver would, and tells the stand-in CUPTI of each call.
+ * A program under `mainstem relane` and `mainstem audit`, without a GPU: it loads what CUDA_INJECTION64_PATH names,
+ * as the driver would, and tells the stand-in CUPTI of each call.
  *
  *   program [layers N] [child] [fork] [exit N] [abort]
  */

@@ -10,8 +10,9 @@ import glob
 import json
 import sys
 
-HEAD = ("pattern", "layers", "side kernels", "nodes", "lanes", "relaned", "predicted", "edges added", "same output",
-        "updates", "replay us", "relaned", "instantiation ms", "relaned", "ratio", "audit ms", "ratio")
+HEAD = ("pattern", "layers", "side kernels", "nodes", "lanes before", "lanes after", "predicted", "edges added",
+        "same output", "updates", "replay us before", "after", "instantiation ms before", "after", "after / before",
+        "under audit", "audit / before")
 
 
 def lines(path):
