@@ -137,10 +137,10 @@ static void process(const json_t *p, bool relane, struct stem_out *o)
     stem_out_printf(o, n ? "\n" : ": no graphs\n");
     if (!n)
         return;
-    stem_out_printf(o, "%7s %7s %7s %6s %7s %6s %6s %9s %8s %8s %8s\n", "", "", "", "edges", "lanes", "", "",
-                    "lanes", "", "inst.", "own");
-    stem_out_printf(o, "%7s %7s %7s %6s %7s %6s %6s %9s %8s %8s %8s\n", "graphs", "nodes", "edges", "added",
-                    "before", relane ? "after" : "could", "bound", "measured", "replays", "ms each", "ms each");
+    stem_out_printf(o, "%7s %7s %7s %6s %7s %6s %6s %9s %8s %8s %8s\n", "", "", "", "edges", "lanes", "", "", "lanes",
+                    "", "inst.", "own");
+    stem_out_printf(o, "%7s %7s %7s %6s %7s %6s %6s %9s %8s %8s %8s\n", "graphs", "nodes", "edges", "added", "before",
+                    relane ? "after" : "could", "bound", "measured", "replays", "ms each", "ms each");
     for (size_t i = 0; i < n && i < MAX_ROWS; i++)
         row(json_array_get(graphs, i), relane, o);
     if (n > MAX_ROWS)

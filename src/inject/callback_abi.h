@@ -13,16 +13,16 @@
 enum { STEM_CUPTI_DRIVER_API = 1, STEM_CUPTI_ENTER = 0, STEM_CUPTI_EXIT = 1 };
 
 /* X(number, function, what it is) */
-#define STEM_CUPTI_CALLS(X)                                             \
-    X(513, cuGraphInstantiate, INSTANTIATE)                             \
-    X(578, cuGraphInstantiate_v2, INSTANTIATE)                          \
-    X(643, cuGraphInstantiateWithFlags, INSTANTIATE)                    \
-    X(656, cuGraphInstantiateWithParams, INSTANTIATE)                   \
-    X(657, cuGraphInstantiateWithParams_ptsz, INSTANTIATE)              \
-    X(561, cuGraphExecUpdate, UPDATE)                                   \
-    X(696, cuGraphExecUpdate_v2, UPDATE)                                \
-    X(514, cuGraphLaunch, LAUNCH)                                       \
-    X(515, cuGraphLaunch_ptsz, LAUNCH)                                  \
+#define STEM_CUPTI_CALLS(X)                                                                                          \
+    X(513, cuGraphInstantiate, INSTANTIATE)                                                                          \
+    X(578, cuGraphInstantiate_v2, INSTANTIATE)                                                                       \
+    X(643, cuGraphInstantiateWithFlags, INSTANTIATE)                                                                 \
+    X(656, cuGraphInstantiateWithParams, INSTANTIATE)                                                                \
+    X(657, cuGraphInstantiateWithParams_ptsz, INSTANTIATE)                                                           \
+    X(561, cuGraphExecUpdate, UPDATE)                                                                                \
+    X(696, cuGraphExecUpdate_v2, UPDATE)                                                                             \
+    X(514, cuGraphLaunch, LAUNCH)                                                                                    \
+    X(515, cuGraphLaunch_ptsz, LAUNCH)                                                                               \
     X(516, cuGraphExecDestroy, DESTROY)
 
 /* CUpti_CallbackData. */

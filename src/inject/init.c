@@ -60,11 +60,13 @@ static void report_in_time(void)
 static int call_of(uint32_t number)
 {
     switch (number) {
-#define X(n, function, what) \
-    case n: return STEM_INJECT_##what;
+#define X(n, function, what)                                                                                         \
+    case n:                                                                                                          \
+        return STEM_INJECT_##what;
         STEM_CUPTI_CALLS(X)
 #undef X
-    default: return -1;
+    default:
+        return -1;
     }
 }
 

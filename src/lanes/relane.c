@@ -14,7 +14,7 @@
 #define CUDA_SUCCESS_CODE 0
 #define CUDA_OUT_OF_MEMORY 2
 #define CUDA_NOT_FOUND 500
-#define EDGES_PER_NODE 16u /* at most, on average */
+#define EDGES_PER_NODE 16u  /* at most, on average */
 #define EDGE_PROGRAMMATIC 1 /* CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC */
 #define PORT_PROGRAMMATIC 1 /* CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC */
 
@@ -223,8 +223,7 @@ static enum stem_relane_status run(struct relane *r, const struct stem_relane_op
 
     struct stem_lanes lanes;
     struct stem_lane_repair repair;
-    struct stem_lane_repair_options how = {
-        .max_edges = o->max_edges, .greedy = true, .work = work_for(o, &r->g)};
+    struct stem_lane_repair_options how = {.max_edges = o->max_edges, .greedy = true, .work = work_for(o, &r->g)};
     if (!stem_lanes_predict(o->model, &r->g, r->a, &lanes) ||
         !stem_lanes_repair(o->model, &r->g, &how, r->a, &repair))
         return end(r, STEM_RELANE_UNKNOWN, 0);

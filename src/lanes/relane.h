@@ -34,8 +34,8 @@ struct stem_relane_api {
 
 /* Kinds of nodes beside which edges are added, unless the options say otherwise: all but child graphs, memory,
  * conditional and other nodes. A graph with one of those is left as it is. */
-#define STEM_RELANE_KINDS                                                                                   \
-    (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |        \
+#define STEM_RELANE_KINDS                                                                                            \
+    (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |                \
      1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT)
 
 /* Edges that were added to a graph: by number of node, which fits every graph that is built the same way, and by
@@ -58,13 +58,13 @@ struct stem_relane_options {
 };
 
 enum stem_relane_status {
-    STEM_RELANE_DONE,     /* edges were added (dry: would be) */
-    STEM_RELANE_NOTHING,  /* no edges bring lanes down */
-    STEM_RELANE_UNKNOWN,  /* left as it was: nodes or edges that are not understood */
-    STEM_RELANE_LARGE,    /* left as it was: more than max_nodes, or 16 edges for each of those */
-    STEM_RELANE_FAILED,   /* left as it was: the driver refused something */
-    STEM_RELANE_SPOILED,  /* the driver refused an edge, and then to take back one added before; edges are still all
-                           * redundant, so the graph means what it meant */
+    STEM_RELANE_DONE,    /* edges were added (dry: would be) */
+    STEM_RELANE_NOTHING, /* no edges bring lanes down */
+    STEM_RELANE_UNKNOWN, /* left as it was: nodes or edges that are not understood */
+    STEM_RELANE_LARGE,   /* left as it was: more than max_nodes, or 16 edges for each of those */
+    STEM_RELANE_FAILED,  /* left as it was: the driver refused something */
+    STEM_RELANE_SPOILED, /* the driver refused an edge, and then to take back one added before; edges are still all
+                          * redundant, so the graph means what it meant */
 };
 
 struct stem_relane_report {

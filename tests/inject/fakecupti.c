@@ -98,8 +98,6 @@ void fakecupti_call(uint32_t number, int site, const void *params, int result, u
 void fakecupti_kernel(uint32_t graph, uint32_t correlation, uint32_t stream)
 {
     if (n_kernels < 1000)
-        kernels[n_kernels++] = (struct stem_cupti_kernel){.kind = STEM_CUPTI_CONCURRENT_KERNEL,
-                                                          .graph = graph,
-                                                          .correlation = correlation,
-                                                          .stream = stream};
+        kernels[n_kernels++] = (struct stem_cupti_kernel){
+            .kind = STEM_CUPTI_CONCURRENT_KERNEL, .graph = graph, .correlation = correlation, .stream = stream};
 }

@@ -476,9 +476,9 @@ static void report(void)
     static const struct {
         const char *name;
         int value;
-    } rows[] = {{"nodes", NODES},      {"edges", EDGES},        {"edges_added", ADDED}, {"lanes_before", LAYERS + 1},
-                {"lanes_after", 2},    {"lanes_bound", 2},      {"lanes_measured", 1},  {"replays_measured", 1},
-                {"replays", 1},        {"graphs", 1},           {"failed", 0}};
+    } rows[] = {{"nodes", NODES},   {"edges", EDGES},   {"edges_added", ADDED}, {"lanes_before", LAYERS + 1},
+                {"lanes_after", 2}, {"lanes_bound", 2}, {"lanes_measured", 1},  {"replays_measured", 1},
+                {"replays", 1},     {"graphs", 1},      {"failed", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CU_ASSERT_EQUAL(json_integer_value(json_object_get(row, rows[i].name)), rows[i].value);
     CU_ASSERT_EQUAL(json_integer_value(json_object_get(json_object_get(row, "kinds"), "k")), NODES);
