@@ -69,4 +69,10 @@ struct stem_progress stem_progress_start(const char *what);
 void stem_progress_step(struct stem_progress *p, uint64_t done, uint64_t total);
 void stem_progress_end(struct stem_progress *p);
 
+/* For one long call without steps, such as NVRTC: the seconds it has taken so far, drawn by a thread. NULL in a pipe, and
+ * fine to end. */
+struct stem_busy;
+struct stem_busy *stem_busy_start(const char *what);
+void stem_busy_end(struct stem_busy *b);
+
 #endif

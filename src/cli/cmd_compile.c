@@ -97,8 +97,11 @@ static int write_cubin(const struct stem_plan *plan, const char *dir)
     if (!path_in(dir, plan->name, suffix, path))
         return STEM_EXIT_WORLD;
     int status = STEM_EXIT_OK;
-    if (stem_compiler_open(&o, &compiler, &err) != STEM_OK ||
-        stem_compile(compiler, plan->cuda, unit, plan->sm, NULL, 0, &cubin, &err) != STEM_OK) {
+    struct stem_busy *busy = stem_busy_start("compiling kernels with NVRTC");
+    bool compiled = stem_compiler_open(&o, &compiler, &err) == STEM_OK &&
+                    stem_compile(compiler, plan->cuda, unit, plan->sm, NULL, 0, &cubin, &err) == STEM_OK;
+    stem_busy_end(busy);
+    if (!compiled) {
         /* An inline kernel that does not compile is the input's fault; its log points into the .stem file. */
         status = err.status == STEM_E_COMPILE ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
         stem_cli_error("%s", err.message);

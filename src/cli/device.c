@@ -74,7 +74,10 @@ bool stem_cli_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const s
                        const struct stem_cli_exec *share, struct stem_cli_exec *e, struct stem_rt_error *err)
 {
     *e = (struct stem_cli_exec){.plan = plan};
-    if (stem_exec_new(rt, plan, options, &e->exec, err) != STEM_OK)
+    struct stem_busy *busy = stem_busy_start("compiling kernels with NVRTC");
+    enum stem_status made = stem_exec_new(rt, plan, options, &e->exec, err);
+    stem_busy_end(busy);
+    if (made != STEM_OK)
         return false;
     if (bind_all(rt, e, share, err))
         return true;

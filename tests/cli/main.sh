@@ -102,6 +102,13 @@ for model in "$SRCDIR"/examples/*.stem; do
     check "$name: the program reads back as it was printed" cmp "$work/$name.ir" "$work/$name.again.ir"
 done
 
+# ---- the README's layer is what it says ----
+{
+    echo 'module readme; const HIDDEN = 64, EXPERTS = 8, TOPK = 2, INTER = 32; dim T in 1..8;'
+    awk '/^```stem$/ { on = 1; next } /^```$/ { on = 0 } on' "$SRCDIR/README.md"
+} >"$work/readme.stem"
+expect 0 'streams +2 .*main 6 ops, side 3 ops' compile "$work/readme.stem"
+
 # ---- NVRTC compiles once ----
 if MAINSTEM_DEBUG=cache "$MAINSTEM" compile "$SRCDIR/examples/inline_kernel.stem" -q -o "$work/c" >"$work/first" 2>&1; then
     check 'a cubin was written' test -s "$work/c/inline_kernel.sm_90.cubin"
