@@ -38,10 +38,12 @@ static void set_floors(struct stem_arena *a, struct stem_items *s)
     uint32_t n = s->n_streams, next[STEM_MAX_STREAMS * STEM_MAX_STREAMS];
     memset(next, 0xff, sizeof next);
     s->floor = STEM_NEW_ARRAY(a, uint32_t, (size_t)s->n * n);
+    s->own = STEM_NEW_ARRAY(a, uint32_t, (size_t)s->n * n);
     for (uint32_t i = s->n; i-- > 0;) {
         uint32_t *row = next + s->at[i].stream * n, *floor = s->floor + (size_t)i * n;
         for (uint32_t k = 0; k < n; k++) {
             row[k] = s->at[i].known[k] < row[k] ? s->at[i].known[k] : row[k];
+            s->own[(size_t)i * n + k] = row[k];
             floor[k] = STEM_NONE;
             for (uint32_t t = 0; t < n; t++)
                 floor[k] = next[t * n + k] < floor[k] ? next[t * n + k] : floor[k];
@@ -125,47 +127,67 @@ static uint32_t insert(const struct stem_items *s, uint32_t *top, uint32_t n, ui
 struct pair {
     uint32_t a, b;
 };
+struct pairs {
+    STEM_VEC(struct pair) v;
+};
+
+/* Items that a later item on a stream may conflict with; a list for each stream, since what one stream has long known is
+ * done another may never hear of. */
+struct active {
+    STEM_VEC(uint32_t) on[STEM_MAX_STREAMS];
+};
+
+/* Adds item i's conflicts to `pairs` and drops from its stream's list what all later items of the stream know is done. */
+static uint32_t conflicts_of(const struct stem_items *s, uint32_t i, struct active *active, struct pairs *pairs,
+                             uint32_t *top)
+{
+    uint32_t n_top = 0, still = 0, stream = s->at[i].stream;
+    uint32_t *list = active->on[stream].at;
+    for (uint32_t k = 0; k < active->on[stream].len; k++) {
+        uint32_t x = list[k];
+        if (stem_item_before(s, x, s->own + (size_t)i * s->n_streams))
+            continue;
+        list[still++] = x;
+        if (stem_item_before(s, x, s->at[i].known))
+            continue;
+        n_top = insert(s, top, n_top, x);
+        stem_vec_push(&pairs->v, (struct pair){x, i});
+    }
+    active->on[stream].len = still;
+    for (uint32_t t = 0; t < s->n_streams; t++)
+        stem_vec_push(&active->on[t], i);
+    return n_top;
+}
 
 struct stem_conflicts stem_conflicts_new(struct stem_arena *a, const struct stem_items *s, uint32_t limit)
 {
     struct stem_conflicts c = {0};
-    STEM_VEC(struct pair) pairs = {0};
-    STEM_VEC(uint32_t) active = {0};
+    struct pairs pairs = {0};
+    struct active active = {0};
     bool kept = true;
     for (uint32_t i = 0; i < s->n && kept; i++) {
-        uint32_t top[CLIQUE], n_top = 0, still = 0;
-        for (uint32_t k = 0; k < active.len; k++) {
-            uint32_t x = active.at[k];
-            if (stem_item_before(s, x, s->floor + (size_t)i * s->n_streams))
-                continue;
-            active.at[still++] = x;
-            if (stem_item_before(s, x, s->at[i].known))
-                continue;
-            n_top = insert(s, top, n_top, x);
-            stem_vec_push(&pairs, (struct pair){x, i});
-        }
-        active.len = still;
-        stem_vec_push(&active, i);
+        uint32_t top[CLIQUE], n_top = conflicts_of(s, i, &active, &pairs, top);
         uint64_t bytes = clique(s, i, top, n_top);
         c.bound = bytes > c.bound ? bytes : c.bound;
-        kept = pairs.len <= limit;
+        kept = pairs.v.len <= limit;
     }
     if (kept) {
         c.begin = STEM_NEW_ARRAY(a, uint32_t, s->n + 2);
-        c.other = STEM_NEW_ARRAY(a, uint32_t, 2 * (size_t)pairs.len);
-        for (uint32_t i = 0; i < pairs.len; i++) {
-            c.begin[pairs.at[i].a + 2]++;
-            c.begin[pairs.at[i].b + 2]++;
+        c.other = STEM_NEW_ARRAY(a, uint32_t, 2 * (size_t)pairs.v.len);
+        for (uint32_t i = 0; i < pairs.v.len; i++) {
+            c.begin[pairs.v.at[i].a + 2]++;
+            c.begin[pairs.v.at[i].b + 2]++;
         }
         for (uint32_t i = 2; i <= s->n + 1; i++)
             c.begin[i] += c.begin[i - 1];
-        for (uint32_t i = 0; i < pairs.len; i++) {
-            c.other[c.begin[pairs.at[i].a + 1]++] = pairs.at[i].b;
-            c.other[c.begin[pairs.at[i].b + 1]++] = pairs.at[i].a;
+        for (uint32_t i = 0; i < pairs.v.len; i++) {
+            c.other[c.begin[pairs.v.at[i].a + 1]++] = pairs.v.at[i].b;
+            c.other[c.begin[pairs.v.at[i].b + 1]++] = pairs.v.at[i].a;
         }
     }
-    stem_vec_free(&pairs);
-    stem_vec_free(&active);
+    stem_vec_free(&pairs.v);
+    for (uint32_t t = 0; t < s->n_streams; t++)
+        stem_vec_free(&active.on[t]);
     return c;
 }
 

@@ -19,6 +19,7 @@ struct stem_items {
     struct stem_item *at;
     uint32_t n, n_streams;
     uint32_t *floor; /* by item, n_streams each: what every item from this one on knows */
+    uint32_t *own;   /* the same of the items on its own stream only */
 };
 
 struct stem_items stem_items_new(struct stem_arena *a, const struct stem_program *p);
