@@ -188,15 +188,30 @@ static void at_end(void)
     write_report(true);
 }
 
-/* The kernel module's version: what the driver library goes with. */
-static void find_driver(void)
+/* The kernel module's version, which the driver library goes with: the first word of the file that is one. */
+static bool version_from(const char *path)
 {
-    FILE *f = fopen("/sys/module/nvidia/version", "re");
-    if (f && fgets(the.driver, sizeof the.driver, f))
-        the.driver[strcspn(the.driver, "\n")] = '\0';
+    char line[256];
+    FILE *f = fopen(path, "re");
+    const char *at = f && fgets(line, sizeof line, f) ? line : "";
     if (f)
         fclose(f);
+    for (size_t len; *at; at += len + strspn(at + len, " \t\n")) {
+        len = strcspn(at, " \t\n");
+        if (len < sizeof the.driver && strspn(at, "0123456789.") == len && memchr(at, '.', len)) {
+            memcpy(the.driver, at, len);
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct stem_lane_driver *find_model(void)
+{
     the.about.driver = the.driver;
+    if (!version_from("/sys/module/nvidia/version") && !version_from("/proc/driver/nvidia/version"))
+        return stem_lane_driver_find(NULL);
+    return stem_lane_driver_for((uint32_t)strtoul(the.driver, NULL, 10), &the.about.measured_driver);
 }
 
 static bool word_in(const char *list, const char *word)
@@ -211,12 +226,11 @@ static bool word_in(const char *list, const char *word)
 static const char *start(const char *how)
 {
     const char *nodes = getenv("MAINSTEM_INJECT_MAX_NODES"), *library = getenv("MAINSTEM_LIBCUDA");
-    find_driver();
     struct stem_inject_options o = {
         .relane = word_in(how, "relane"),
         .measure = word_in(how, "measure"),
         .max_nodes = nodes ? (uint32_t)strtoul(nodes, NULL, 10) : 0,
-        .model = stem_lane_driver_for((uint32_t)strtoul(the.driver, NULL, 10), &the.about.measured_driver),
+        .model = find_model(),
         .exec_id = exec_id,
     };
     struct stem_relane_api api = {0};
