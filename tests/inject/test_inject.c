@@ -304,6 +304,98 @@ static void left_alone(void)
     lib_close(&l);
 }
 
+/* ---- random graphs ---- */
+
+static uint32_t below(uint32_t *seed, uint32_t n)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return (*seed >> 8) % n;
+}
+
+/* Up to 24 nodes, one in eight empty, up to three parents each; now and then none, so that there are several roots.
+ */
+static CUgraph random_graph(const struct lib *l, CUdeviceptr p, uint32_t seed)
+{
+    CUgraph g = NULL;
+    CUgraphNode node[24], parent[3];
+    uint32_t n = 6 + below(&seed, 18);
+    OK(cuGraphCreate(&g, 0));
+    for (uint32_t v = 0; v < n; v++) {
+        uint32_t k = 0, most = v ? below(&seed, 4) : 0;
+        for (uint32_t i = 0; i < most; i++) {
+            CUgraphNode from = node[v - 1 - below(&seed, v < 6 ? v : 6)];
+            bool again = false;
+            for (uint32_t j = 0; j < k; j++)
+                again |= parent[j] == from;
+            if (!again)
+                parent[k++] = from;
+        }
+        if (below(&seed, 8))
+            node[v] = kernel(l, g, p + 4 * v, parent, k);
+        else
+            OK(cuGraphAddEmptyNode(&node[v], g, parent, k));
+    }
+    return g;
+}
+
+/* Whether each node comes after each other one. */
+static void order_of(CUgraph g, bool before[24][24])
+{
+    CUgraphNode node[24], from[200], to[200];
+    CUgraphEdgeData data[200];
+    size_t n = 24, m = 200;
+    memset(before, 0, 24 * 24 * sizeof(bool));
+    OK(cuGraphGetNodes(g, node, &n));
+    OK(cuGraphGetEdges_v2(g, from, to, data, &m));
+    for (size_t e = 0; e < m; e++)
+        for (size_t u = 0; u < n; u++)
+            for (size_t v = 0; v < n; v++)
+                before[u][v] |= node[u] == from[e] && node[v] == to[e];
+    for (size_t k = 0; k < n; k++)
+        for (size_t u = 0; u < n; u++)
+            for (size_t v = 0; v < n; v++)
+                before[u][v] |= before[u][k] && before[k][v];
+}
+
+/* What may run at the same time stays the same; edges go again; updates match. */
+static void random_graphs(void)
+{
+    struct lib l = lib_open();
+    start(true);
+    CUdeviceptr p = lib_ints(24);
+    unsigned changed = 0;
+    for (uint32_t seed = 1; seed <= 300; seed++) {
+        CUgraph g = random_graph(&l, p, seed), two = random_graph(&l, p, seed);
+        CUgraphExec e = NULL;
+        char edges[1024];
+        bool before[24][24], during[24][24];
+        size_t n;
+        strcpy(edges, lib_edges(g));
+        order_of(g, before);
+        struct stem_inject_instantiate make = {&e, g};
+        uint64_t slot = 0;
+        stem_inject_enter(&state, STEM_INJECT_INSTANTIATE, &make, 1, &slot);
+        order_of(g, during);
+        changed += strcmp(edges, lib_edges(g)) != 0;
+        CU_ASSERT_EQUAL(memcmp(before, during, sizeof before), 0);
+        int result = cuGraphInstantiateWithFlags(&e, g, 0);
+        CU_ASSERT_EQUAL(result, 0);
+        stem_inject_exit(&state, STEM_INJECT_INSTANTIATE, &make, result, &slot);
+        same_edges(g, edges);
+        OK(update(e, two, &n));
+        same_edges(two, edges);
+        OK(update(e, g, &n));
+        same_edges(g, edges);
+        destroy(e);
+        OK(cuGraphDestroy(g));
+        OK(cuGraphDestroy(two));
+    }
+    CU_ASSERT(changed > 10); /* else this shows nothing */
+    OK(cuMemFree_v2(p));
+    stop();
+    lib_close(&l);
+}
+
 /* ---- threads ---- */
 
 struct worker {
@@ -493,5 +585,5 @@ static void report(void)
 
 UNIT_MAIN("inject", {"instantiation", instantiation}, {"updates", updates},
           {"failures while instantiating", failures}, {"failures while updating", update_failures},
-          {"what is left alone", left_alone}, {"threads", threads}, {"measuring", measuring},
-          {"many groups", many_groups}, {"report", report})
+          {"what is left alone", left_alone}, {"random graphs", random_graphs}, {"threads", threads},
+          {"measuring", measuring}, {"many groups", many_groups}, {"report", report})
