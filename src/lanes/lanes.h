@@ -17,6 +17,7 @@
 #include "base/diag.h"
 #include "base/out.h"
 #include "base/source.h"
+#include "lanes/mainstem_lanes.h"
 
 struct stem_plan_variant;
 
@@ -25,21 +26,6 @@ struct stem_plan_variant;
 #define STEM_NO_NODE UINT32_MAX
 /* Graphs above this are refused: they are not graphs that a driver instantiates. */
 #define STEM_LANE_MAX_NODES (1u << 22)
-
-/* Letters of the measured-format text lines; STEM_LANE_KINDS lists them in this order. */
-enum stem_lane_kind {
-    STEM_LANE_KERNEL,      /* k */
-    STEM_LANE_EMPTY,       /* e */
-    STEM_LANE_MEMSET,      /* m */
-    STEM_LANE_HOST,        /* h */
-    STEM_LANE_MEMCPY,      /* c */
-    STEM_LANE_EVENT,       /* r: record or wait */
-    STEM_LANE_CHILD,       /* g: child graph */
-    STEM_LANE_MEMORY,      /* a: allocation or free */
-    STEM_LANE_CONDITIONAL, /* i */
-    STEM_LANE_OTHER,       /* o: semaphores, batched memory operations, what later drivers bring */
-};
-#define STEM_LANE_KINDS "kemhcrgaio"
 
 struct stem_lane_edge {
     uint32_t from, to;
@@ -64,14 +50,6 @@ enum stem_lane_why {
     STEM_LANE_ROOT,       /* opened: it has no parent */
     STEM_LANE_BRANCH,     /* opened: its parent `by` forks, and another child had continued by's lane already */
     STEM_LANE_LEFT,       /* opened at its own turn: no parent handed it a lane */
-};
-
-/* What is known about a prediction. */
-enum stem_lane_trust {
-    STEM_LANE_EXACT,    /* kernels, ordinary edges: no exception among all that was measured */
-    STEM_LANE_GOOD,     /* programmatic edges, or empty, memset and host nodes: exceptions are known */
-    STEM_LANE_MIXED,    /* both together: worse */
-    STEM_LANE_UNKNOWN,  /* kinds of nodes that were never measured: a guess */
 };
 
 /* Arrays of n entries. Lanes are numbered by first appearance in creation order over all nodes. */

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 #include "lanes/lanes.h"
+#include "lanes/mainstem_lanes.h"
 
-struct CUgraph_st;
 struct CUgraphNode_st;
 
 /* CUgraphEdgeData. */
@@ -32,49 +32,12 @@ struct stem_relane_api {
                                size_t n); /* cuGraphRemoveDependencies_v2 */
 };
 
-/* Kinds of nodes beside which edges are added, unless the options say otherwise: all but child graphs, memory,
- * conditional and other nodes. A graph with one of those is left as it is. */
-#define STEM_RELANE_KINDS                                                                                            \
-    (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |                \
-     1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT)
-
 /* Edges that were added to a graph: by number of node, which fits every graph that is built the same way, and by
  * handle, which fits this one. */
 struct stem_relane_edges {
     struct stem_lane_edge *edge;
     struct CUgraphNode_st **from, **to;
     uint32_t n;
-};
-
-struct stem_relane_options {
-    const struct stem_lane_driver *model; /* NULL: the newest */
-    uint32_t max_edges;                   /* 0: no limit */
-    uint32_t max_nodes;                   /* larger graphs are left as they are; 0: 100,000 */
-    uint64_t work;                        /* stem_lane_repair_options; 0: 4 million */
-    uint32_t effort;                      /* no more work than this for each node and edge (10,000 in all); 0: any */
-    uint32_t kinds;                       /* bits 1 << enum stem_lane_kind; 0: STEM_RELANE_KINDS */
-    bool dry;                             /* only predict and report */
-    struct stem_relane_edges *keep;       /* if set: what was added; the caller frees (stem_relane_edges_free) */
-};
-
-enum stem_relane_status {
-    STEM_RELANE_DONE,    /* edges were added (dry: would be) */
-    STEM_RELANE_NOTHING, /* no edges bring lanes down */
-    STEM_RELANE_UNKNOWN, /* left as it was: nodes or edges that are not understood */
-    STEM_RELANE_LARGE,   /* left as it was: more than max_nodes, or 16 edges for each of those */
-    STEM_RELANE_FAILED,  /* left as it was: the driver refused something */
-    STEM_RELANE_SPOILED, /* the driver refused an edge, and then to take back one added before; edges are still all
-                          * redundant, so the graph means what it meant */
-};
-
-struct stem_relane_report {
-    enum stem_relane_status status;
-    uint32_t nodes, edges;
-    uint32_t by_kind[sizeof STEM_LANE_KINDS - 1];
-    uint32_t lanes_before, lanes_after, lanes_bound; /* predicted lanes of kernels; 0 if not predicted */
-    enum stem_lane_trust trust;
-    uint32_t added;
-    int error; /* CUresult of what was refused, else 0 */
 };
 
 /* Reads the graph, predicts, and adds edges to it. Each edge is proved before it is added: by a path of ordinary
@@ -101,10 +64,5 @@ void stem_relane_edges_free(struct stem_relane_edges *edges); /* what it holds *
 /* The functions of the driver: of `path`, or if NULL of the one that the process has loaded. False if it lacks one.
  * dlclose(*handle) when they are no longer needed. */
 bool stem_relane_driver(const char *path, struct stem_relane_api *api, void **handle);
-
-/* The same as stem_relane with the driver that the process has loaded (12.3 or later; else FAILED with
- * CUDA_ERROR_NOT_FOUND). */
-enum stem_relane_status stem_graph_relane(struct CUgraph_st *graph, const struct stem_relane_options *options,
-                                          struct stem_relane_report *report);
 
 #endif
