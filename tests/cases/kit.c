@@ -107,18 +107,25 @@ static void print_step(const struct kit *k, uint32_t at, const char *prefix, boo
     const char *stream = s->stream ? k->plan->streams[s->stream] : NULL;
     switch (s->kind) {
     case STEM_STEP_OP:
-        stem_out_printf(o, " %s%s%s", without(k->v->ops[s->index].name, prefix), stream ? "@" : "", stream ? stream : "");
+        stem_out_printf(o, " %s%s%s", without(k->v->ops[s->index].name, prefix), stream ? "@" : "",
+                        stream ? stream : "");
         break;
-    case STEM_STEP_RECORD: stem_out_printf(o, " !%s%s", stream ? ":" : "", stream ? stream : ""); break;
+    case STEM_STEP_RECORD:
+        stem_out_printf(o, " !%s%s", stream ? ":" : "", stream ? stream : "");
+        break;
     case STEM_STEP_WAIT:
-        stem_out_printf(o, " ?%s%s%s", without(event_op(k, at, s->index), prefix), stream ? ":" : "", stream ? stream : "");
+        stem_out_printf(o, " ?%s%s%s", without(event_op(k, at, s->index), prefix), stream ? ":" : "",
+                        stream ? stream : "");
         break;
     case STEM_STEP_FREE:
         if (frees)
             stem_out_printf(o, " -%s", without(k->v->buffers[s->index].name, prefix));
         break;
-    case STEM_STEP_ALLOC: break;
-    case STEM_STEP_SEGMENT: stem_out_str(o, " ."); break;
+    case STEM_STEP_ALLOC:
+        break;
+    case STEM_STEP_SEGMENT:
+        stem_out_str(o, " .");
+        break;
     }
 }
 
@@ -303,8 +310,8 @@ uint32_t kit_differing(const struct kit *k, const struct kit *one, uint32_t orde
     uint32_t wrong = k->plan->n_external != one->plan->n_external;
     wrong += !host_run(&b, one->plan, &(struct stem_cpu_options){.order = STEM_CPU_ISSUE, .poison = true});
     for (uint32_t n = 0; !wrong && n < orders; n++) {
-        struct stem_cpu_options o = {.order = n < 2 ? STEM_CPU_LAST : STEM_CPU_RANDOM, .seed = n, .use_edges = n % 2,
-                                     .poison = true};
+        struct stem_cpu_options o = {
+            .order = n < 2 ? STEM_CPU_LAST : STEM_CPU_RANDOM, .seed = n, .use_edges = n % 2, .poison = true};
         bool same = host_run(&a, k->plan, &o);
         for (uint32_t i = 0; same && i < k->plan->n_external; i++)
             same = !memcmp(a.data[i], b.data[i], k->v->buffers[i].bytes);

@@ -22,10 +22,11 @@ struct kit kit_compile(const char *name, const char *options);
 struct kit kit_compile_file(const char *path, const char *options);
 void kit_free(struct kit *k);
 
-/* The steps in the order of issue, from the op whose name begins with `prefix` to the last such op and what follows it
- * up to the next op ("": all). An op is its name without the prefix, with @STREAM if that is not main; "!" records an
- * event, "?op" waits for what was recorded behind that op, "?" for what was recorded before any; ":STREAM" follows them if
- * the stream is not main; "." ends a segment. Alloc and free steps are left out unless `frees`: "-buffer". Malloc'd. */
+/* The steps in the order of issue, from the op whose name begins with `prefix` to the last such op and what follows
+ * it up to the next op ("": all). An op is its name without the prefix, with @STREAM if that is not main; "!" records
+ * an event, "?op" waits for what was recorded behind that op, "?" for what was recorded before any; ":STREAM" follows
+ * them if the stream is not main; "." ends a segment. Alloc and free steps are left out unless `frees`: "-buffer".
+ * Malloc'd. */
 char *kit_steps(const struct kit *k, const char *prefix, bool frees);
 
 /* Index of the op or buffer of that name; aborts if there is none. */
@@ -42,8 +43,9 @@ bool kit_share(const struct kit *k, const char *a, const char *b);
 bool kit_says(const struct kit *k, const char *text);
 uint32_t kit_streams_used(const struct kit *k);
 
-/* Runs `orders` random legal orders of k, half of them by the graph's edges, with poison, and compares outputs, states and
- * inputs with the one-stream plan in issue order. The number that differ; a run that fails counts as one. */
+/* Runs `orders` random legal orders of k, half of them by the graph's edges, with poison, and compares outputs,
+ * states and inputs with the one-stream plan in issue order. The number that differ; a run that fails counts as one.
+ */
 uint32_t kit_differing(const struct kit *k, const struct kit *one, uint32_t orders);
 /* Hash of outputs, states and inputs after one run in issue order. */
 uint64_t kit_digest(const struct kit *k);

@@ -56,8 +56,9 @@ static const struct row rows[] = {
 
 static void check_row(const struct row *r, const struct kit *k)
 {
-    bool fine = k->v && (!r->streams || kit_streams_used(k) == r->streams) && (!r->lanes || k->v->lanes == r->lanes) &&
-                (!(r->events || r->steps) || k->v->n_events == r->events) && (!r->says || kit_says(k, r->says));
+    bool fine = k->v && (!r->streams || kit_streams_used(k) == r->streams) &&
+                (!r->lanes || k->v->lanes == r->lanes) && (!(r->events || r->steps) || k->v->n_events == r->events) &&
+                (!r->says || kit_says(k, r->says));
     CU_ASSERT(fine);
     if (!fine)
         fprintf(stderr, "\n%s %s: %u streams, %u lanes, %u events; it says:\n%s\n", r->file, r->options,
@@ -200,8 +201,9 @@ static void c07_reuse_after_the_side_reader(void)
 
 static void c08_same_result_in_every_mode(void)
 {
-    static const char *const owned[] = {"OWNED=0", "OWNED=1"}, *const ways[] = {"--wait", "--copy", "", "--one-stream",
-                                                                               "--side-first", "--program"};
+    static const char *const owned[] = {"OWNED=0", "OWNED=1"}, *const ways[] = {
+                                                                   "--wait",       "--copy",       "",
+                                                                   "--one-stream", "--side-first", "--program"};
     for (int i = 0; i < 2; i++) {
         uint64_t first = 0;
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -256,7 +258,8 @@ static bool cleared(const struct kit *k, uint32_t op, uint32_t operand)
     for (uint32_t i = op; i-- > 0;)
         for (uint32_t n = 0; n < k->v->ops[i].n_operands; n++)
             if (operand_buffer(k, i, n) == b)
-                return k->v->ops[i].work == STEM_WORK_MEMSET && k->v->ops[i].memset_value == 0 && kit_edge_path(k, i, op);
+                return k->v->ops[i].work == STEM_WORK_MEMSET && k->v->ops[i].memset_value == 0 &&
+                       kit_edge_path(k, i, op);
     return false;
 }
 
@@ -292,7 +295,8 @@ static char *launched_early(struct kit *k, const char *name)
     o->programmatic = true;
     v->n_edges = stem_plan_derive_edges(v, k->plan->n_streams, &edges);
     for (uint32_t i = 0; i < v->n_edges; i++)
-        CU_ASSERT(edges[i].kind != STEM_EDGE_PROGRAMMATIC || v->ops[edges[i].from].stream == v->ops[edges[i].to].stream);
+        CU_ASSERT(edges[i].kind != STEM_EDGE_PROGRAMMATIC ||
+                  v->ops[edges[i].from].stream == v->ops[edges[i].to].stream);
     v->edges = edges;
     char *text = verdict(k);
     *v = was;
@@ -348,4 +352,5 @@ UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream",
           {"C08 one result in every mode", c08_same_result_in_every_mode},
           {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},
           {"C15 cleared workspaces of their own", c15_own_cleared_workspaces},
-          {"C16 early launches", c16_early_only_if_the_code_waits}, {"the same text, the same plan", same_text_same_plan})
+          {"C16 early launches", c16_early_only_if_the_code_waits},
+          {"the same text, the same plan", same_text_same_plan})

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Examples compiled at small sizes, and the cases, run by the runtime under the stand-in driver, kernels by the ops' C
- * references: by every path, in several orders, the outputs and the state are those of the CPU device in issue order,
- * bit for bit.
+ * Examples compiled at small sizes, and the cases, run by the runtime under the stand-in driver, kernels by the ops'
+ * C references: by every path, in several orders, the outputs and the state are those of the CPU device in issue
+ * order, bit for bit.
  */
 #include <stdlib.h>
 
@@ -26,8 +26,12 @@ struct example {
 };
 
 static const struct example examples[] = {
-    {"examples/dual_stream_moe", {{"HIDDEN", "256"}, {"EXPERTS", "16"}, {"INTER", "64"}, {"LAYERS", "3"}, {"SETS", "2"}}, 5},
-    {"examples/dsa_indexer", {{"HIDDEN", "256"}, {"QRANK", "128"}, {"HEADS", "2"}, {"SLOTS", "64"}, {"LAYERS", "2"}}, 5},
+    {"examples/dual_stream_moe",
+     {{"HIDDEN", "256"}, {"EXPERTS", "16"}, {"INTER", "64"}, {"LAYERS", "3"}, {"SETS", "2"}},
+     5},
+    {"examples/dsa_indexer",
+     {{"HIDDEN", "256"}, {"QRANK", "128"}, {"HEADS", "2"}, {"SLOTS", "64"}, {"LAYERS", "2"}},
+     5},
     {"examples/qkv_three_streams", {{"HIDDEN", "128"}, {"LAYERS", "3"}}, 2},
     {"examples/inline_kernel", {{"N", "256"}}, 1},
     {"examples/piecewise", {{"HIDDEN", "128"}, {"VOCAB", "64"}}, 2},

@@ -50,7 +50,8 @@ struct gen {
 static struct stem_value_id new_buffer(struct gen *g, enum stem_buffer_kind kind)
 {
     static const int64_t sizes[] = {100, 256, 1000, 1024, 4096, 6000, 16384, 65536};
-    int64_t bytes = sizes[gen_below(&g->rng, 8)];
+    static const int64_t few[] = {64, 65, 66, 80, 64, 100, 300, 64};
+    int64_t bytes = (g->o->small ? few : sizes)[gen_below(&g->rng, 8)];
     struct stem_sym name = stem_intern_printf(g->f->strings, "b%u", g->f->program->buffers.len);
     struct stem_value_id v = stem_build_buffer(&g->b, kind, name, STEM_U8, 1, &bytes);
     if (g->o->odd && gen_chance(&g->rng, 5))

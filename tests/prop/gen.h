@@ -22,6 +22,7 @@ struct gen_options {
     uint32_t segments; /* breaks after a layer with chance 1/2 if more than 1 */
     bool stale;        /* readers of a version that another op overwrites, also later in the text */
     bool odd;          /* after, resources, consume, views, alignments */
+    bool small;        /* buffers of a few bytes, for judges that look at every byte */
 };
 
 /* Ops are extern ones, named "o0", "o1", ... Costs are random. */

@@ -7,3 +7,11 @@ check_PROGRAMS += %D%/test_mutants %D%/test_pipeline
 %C%_test_pipeline_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_pipeline_LDADD = libstem-core.la libstem-rt.la
 TESTS += %D%/test_mutants %D%/test_pipeline
+
+# The same question for plans that the compiler emits.
+check_PROGRAMS += %D%/test_emitted
+%C%_test_emitted_SOURCES = %D%/hazard.c %D%/model.h %D%/mutate.c %D%/random.c %D%/test_emitted.c tests/cases/kit.c \
+	tests/cases/kit.h tests/prop/flow.c tests/prop/flow.h tests/prop/gen.c tests/prop/gen.h
+%C%_test_emitted_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop -DTOP='"$(abs_top_srcdir)"'
+%C%_test_emitted_LDADD = libstem-core.la libstem-rt.la
+TESTS += %D%/test_emitted

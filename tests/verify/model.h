@@ -32,6 +32,10 @@ enum truth { TRUTH_SAFE, TRUTH_UNSAFE, TRUTH_UNKNOWN /* too many steps or orders
 /* *why: a few words. */
 enum truth plan_truth(const struct stem_plan *p, const char **why);
 
+/* ---- hazard.c: for plans of any size ---- */
+/* A few words about a race, a lifetime that is too short, or bytes used again too early; NULL if there are none. */
+const char *plan_hazard(const struct stem_plan *p);
+
 /* ---- mutate.c ---- */
 const char *mutation_name(uint32_t kind);
 extern const uint32_t n_mutations;

@@ -125,6 +125,20 @@ static bool shift_offset(struct stem_arena *a, struct stem_plan *p, struct rng *
     return b->offset != old;
 }
 
+/* One buffer moves onto another. */
+static bool share_offset(struct stem_arena *a, struct stem_plan *p, struct rng *r)
+{
+    (void)a;
+    struct stem_plan_variant *v = variant(p);
+    uint32_t temps = v->n_buffers - p->n_external;
+    if (temps < 2)
+        return false;
+    struct stem_plan_buffer *b = (struct stem_plan_buffer *)&v->buffers[p->n_external + rng_below(r, temps)];
+    uint64_t old = b->offset;
+    b->offset = v->buffers[p->n_external + rng_below(r, temps)].offset;
+    return b->offset != old && b->offset + b->bytes <= v->slab_bytes;
+}
+
 static bool drop_edge_where(struct stem_plan *p, bool continuation, struct rng *r)
 {
     struct stem_plan_variant *v = variant(p);
@@ -275,6 +289,7 @@ static const struct {
     {"swap two issues", swap_issue, true},
     {"free earlier", free_earlier, true},
     {"shift an offset", shift_offset, false},
+    {"share an offset", share_offset, false},
     {"drop an edge", drop_edge, false},
     {"drop a continuation", drop_continuation, false},
     {"make an edge programmatic", programmatic_edge, false},

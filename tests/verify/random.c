@@ -391,8 +391,10 @@ void plan_refresh(struct stem_arena *a, struct stem_plan *p, bool edges)
         ops += v->steps[i].kind == STEM_STEP_OP;
         if (v->steps[i].kind != STEM_STEP_SEGMENT || segment == v->n_segments)
             continue;
-        segments[segment++] = (struct stem_plan_segment){.first_op = first_op, .n_ops = ops - first_op,
-                                                         .first_step = first_step, .n_steps = i - first_step};
+        segments[segment] = (struct stem_plan_segment){.first_op = first_op, .n_ops = ops - first_op,
+                                                         .first_step = first_step, .n_steps = i - first_step,
+                                                         .eager = segments[segment].eager};
+        segment++;
         first_step = i + 1;
         first_op = ops;
     }
