@@ -8,6 +8,17 @@
 
 #define FAULT(p, ...) stem_arena_printf((p)->arena, __VA_ARGS__)
 
+static const char *check_decl(const struct stem_program *p, uint32_t i)
+{
+    const struct stem_decl *d = &p->decls.at[i];
+    if (d->class == STEM_OP_KERNEL && (!d->params || !d->body))
+        return FAULT(p, "d%u: a kernel without parameters or body", i);
+    for (uint32_t k = 0; k < i; k++) /* few: a file has so many declarations, not so many ops */
+        if (p->decls.at[k].class == d->class && p->decls.at[k].name.n == d->name.n)
+            return FAULT(p, "d%u: d%u has the same name", i, k);
+    return NULL;
+}
+
 static const char *check_buffer(const struct stem_program *p, uint32_t i)
 {
     const struct stem_buffer *b = &p->buffers.at[i];
@@ -272,6 +283,8 @@ const char *stem_program_check(const struct stem_program *p)
     if (!p->streams.len || p->streams.len > STEM_MAX_STREAMS || !p->segments.len ||
         p->dim_names.len != p->dim_values.len)
         return "no stream, no segment, or dims without values";
+    for (uint32_t i = 0; i < p->decls.len && !fault; i++)
+        fault = check_decl(p, i);
     for (uint32_t i = 0; i < p->buffers.len && !fault; i++)
         fault = check_buffer(p, i);
     for (uint32_t i = 0; i < p->values.len && !fault; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target: any bytes through scanner, parser, printer, checks and expansion. What parses must print to a text
- * that parses and prints the same; what expands must be well formed.
+ * libFuzzer target: any bytes through scanner, parser, printer, checks and expansion. What parses must print to a
+ * text that parses and prints the same; what expands must be well formed.
  *
  *     CC=clang ./configure --enable-fuzz --enable-sanitize=address,undefined && make tests/fuzz/fuzz_front
  *     tests/fuzz/fuzz_front -dict=tests/fuzz/stem.dict -max_len=8192 CORPUS tests/fuzz/corpus

@@ -8,5 +8,9 @@
 
 /* Takes one text through the front end and aborts if a promise is broken. True if it was a program. */
 bool stem_fuzz_front(const char *text, size_t len);
+/* The same for the textual IR, a plan in JSON, and a graph (DOT or lines). */
+bool stem_fuzz_ir(const char *text, size_t len);
+bool stem_fuzz_plan(const char *text, size_t len);
+bool stem_fuzz_graph(const char *text, size_t len);
 
 #endif
