@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "gen.h"
+#include "shrink.h"
 
 static uint32_t seeds(uint32_t n)
 {
@@ -40,6 +41,25 @@ static bool run(struct flow *f, const struct stem_options *o)
     return stem_pass_run_all(f->program, f->diags, o, NULL, NULL, &(struct stem_pass_hooks){.check_each = true});
 }
 
+static bool is_wrong(void *user, struct flow *f)
+{
+    const struct stem_options *o = user;
+    return !run(f, o) || check_schedule(f->program, o);
+}
+
+/* The smallest part of the program of that seed that shows a fault too. */
+static void show_smallest(uint64_t seed, const struct gen_options *g, struct stem_options *o)
+{
+    struct flow f = gen_program(seed, g);
+    struct flow small = shrink_program(&f, is_wrong, o);
+    struct flow copy = shrink_copy(&small, NULL);
+    const char *what = run(&copy, o) ? check_schedule(copy.program, o) : "a pass failed";
+    shrink_show(&small, what ? what : "the copy is right");
+    flow_free(&copy);
+    flow_free(&small);
+    flow_free(&f);
+}
+
 static void schedules_are_right(void)
 {
     uint32_t n = seeds(1500), failed = 0;
@@ -50,6 +70,7 @@ static void schedules_are_right(void)
         const char *what = run(&f, &o) ? check_schedule(f.program, &o) : "a pass failed";
         if (what) {
             show(seed, what, &f);
+            show_smallest(seed, &g, &o);
             failed++;
         }
         flow_free(&f);
@@ -122,6 +143,94 @@ static void slab_of_many_layers(void)
     CU_ASSERT_EQUAL(larger, 0);
 }
 
+/* A made-up fault: an op writes in place, on a side stream, a value that an op on another stream reads as well. */
+static bool reader_beside_writer(void *user, struct flow *f)
+{
+    const struct stem_program *p = f->program;
+    ++*(uint32_t *)user;
+    for (uint32_t k = 0; k < p->ops.len; k++)
+        for (uint32_t i = 0; i < p->ops.at[k].n_in; i++)
+            for (uint32_t m = 0; m < p->ops.len && p->ops.at[k].operands[i].mode == STEM_MODE_INOUT; m++)
+                for (uint32_t j = 0; j < p->ops.at[m].n_in; j++)
+                    if (m != k && p->ops.at[m].operands[j].value.n == p->ops.at[k].operands[i].value.n &&
+                        p->ops.at[m].pin.n != p->ops.at[k].pin.n)
+                        return true;
+    return false;
+}
+
+/* Shrinking finds the two or three ops that matter, keeps programs sound, and what it prints reads the same. */
+static void failures_are_shrunk(void)
+{
+    uint32_t found = 0, ops = 0;
+    for (uint64_t seed = 1; seed <= 400 && found < 12; seed++) {
+        struct gen_options g = gen_any(seed, 60);
+        struct flow f = gen_program(seed, &g);
+        uint32_t calls = 0;
+        if (reader_beside_writer(&calls, &f)) {
+            struct flow small = shrink_program(&f, reader_beside_writer, &calls);
+            ops += small.program->ops.len; /* writer, reader, and what made the value */
+            CU_ASSERT(small.program->ops.len <= 6);
+            CU_ASSERT(reader_beside_writer(&calls, &small));
+            CU_ASSERT_PTR_NULL(stem_program_check(small.program));
+            struct stem_out o[2] = {{0}, {0}};
+            stem_program_print(small.program, &o[0]);
+            struct stem_arena *arena = stem_arena_new();
+            struct stem_source *s = stem_source_new(arena, "small", stem_out_text(&o[0]), o[0].len);
+            struct stem_program *again = stem_program_read(small.strings, s, small.diags);
+            CU_ASSERT_PTR_NOT_NULL(again);
+            if (again)
+                stem_program_print(again, &o[1]);
+            UNIT_SAME_TEXT(stem_out_text(&o[1]), stem_out_text(&o[0]));
+            stem_program_free(again);
+            stem_arena_free(arena);
+            stem_out_free(&o[0]);
+            stem_out_free(&o[1]);
+            flow_free(&small);
+            found++;
+        }
+        flow_free(&f);
+    }
+    printf("%u failures, %.1f ops on average ", found, found ? (double)ops / found : 0);
+    CU_ASSERT(found > 5 && ops <= 4 * found);
+}
+
+/* A budget is met, and then the plan still is right, or refused with the number of bytes that it would take. */
+static void budgets_are_met_or_refused(void)
+{
+    uint32_t met = 0, refused = 0;
+    for (uint64_t seed = 1; seed <= 250; seed++) {
+        struct gen_options g = gen_any(seed, 40);
+        struct stem_options o = any_options(seed);
+        struct flow f = gen_program(seed, &g);
+        uint64_t slab = run(&f, &o) ? f.program->sched.slab_bytes : 0;
+        flow_free(&f);
+        if (slab < 1024)
+            continue;
+        o.memory_budget = slab - slab / (2 + seed % 9);
+        f = gen_program(seed, &g);
+        bool fits = run(&f, &o);
+        met += fits;
+        refused += !fits;
+        CU_ASSERT(fits ? f.program->sched.slab_bytes <= o.memory_budget : stem_diags_errors(f.diags) == 1);
+        if (!fits)
+            CU_ASSERT_EQUAL(stem_diags_get(f.diags, stem_diags_count(f.diags) - 1)->id, STEM_E_MEMORY_BUDGET);
+        uint64_t need = f.program->sched.slab_bytes;
+        const char *what = fits ? check_schedule(f.program, &o) : NULL;
+        if (what)
+            show(seed, what, &f);
+        CU_ASSERT_PTR_NULL(what);
+        flow_free(&f);
+        o.memory_budget = need; /* what it says that it needs is enough */
+        f = gen_program(seed, &g);
+        CU_ASSERT(run(&f, &o));
+        flow_free(&f);
+    }
+    printf("%u budgets met, %u refused ", met, refused);
+    CU_ASSERT(met > 10);
+    CU_ASSERT(refused > 10);
+}
+
 UNIT_MAIN("prop_pass", {"schedules are right and minimal", schedules_are_right},
           {"the same program has the same schedule", same_program_same_schedule},
-          {"slabs are small", slabs_are_small}, {"the slab of many layers", slab_of_many_layers})
+          {"slabs are small", slabs_are_small}, {"budgets are met or refused", budgets_are_met_or_refused},
+          {"failures are shrunk", failures_are_shrunk}, {"the slab of many layers", slab_of_many_layers})

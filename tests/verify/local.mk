@@ -3,7 +3,8 @@
 check_PROGRAMS += %D%/test_mutants %D%/test_pipeline
 %C%_test_mutants_SOURCES = %D%/exact.c %D%/model.h %D%/mutate.c %D%/random.c %D%/test_mutants.c
 %C%_test_mutants_LDADD = libstem-core.la libstem-rt.la
-%C%_test_pipeline_SOURCES = %D%/test_pipeline.c tests/prop/flow.c tests/prop/flow.h tests/prop/gen.c tests/prop/gen.h
+%C%_test_pipeline_SOURCES = %D%/test_pipeline.c tests/prop/flow.c tests/prop/flow.h tests/prop/gen.c tests/prop/gen.h \
+	tests/prop/shrink.c tests/prop/shrink.h
 %C%_test_pipeline_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_pipeline_LDADD = libstem-core.la libstem-rt.la
 TESTS += %D%/test_mutants %D%/test_pipeline

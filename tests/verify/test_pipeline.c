@@ -14,6 +14,7 @@
 #include "emit/emit.h"
 #include "runtime/mainstem_rt.h"
 #include "tests/prop/gen.h"
+#include "tests/prop/shrink.h"
 #include "verify/verify.h"
 
 static uint64_t mix(uint64_t h, uint64_t value)
@@ -113,8 +114,12 @@ static uint32_t compare_orders(const struct stem_plan *p, uint64_t seed, uint32_
     uint64_t expected = 0, got = 0;
     uint32_t wrong = !run_once(c, p, &m, &(struct stem_cpu_options){.order = STEM_CPU_ISSUE}, &expected);
     for (uint32_t i = 0; i < 12; i++) {
-        struct stem_cpu_options o = {.order = i < 8 ? STEM_CPU_RANDOM : i < 10 ? STEM_CPU_LAST : STEM_CPU_ISSUE,
-                                     .seed = seed * 100 + i, .use_edges = i % 2, .poison = true};
+        struct stem_cpu_options o = {.order = i < 8    ? STEM_CPU_RANDOM
+                                              : i < 10 ? STEM_CPU_LAST
+                                                       : STEM_CPU_ISSUE,
+                                     .seed = seed * 100 + i,
+                                     .use_edges = i % 2,
+                                     .poison = true};
         wrong += !run_once(c, p, &m, &o, &got) || got != expected;
         ++*runs;
     }
@@ -139,25 +144,59 @@ static bool reuses_memory(const struct stem_plan *p)
     return bytes > p->slab_bytes;
 }
 
-static void judge(uint64_t seed, struct totals *t)
+static struct stem_options options_of(uint64_t seed)
 {
-    struct gen_options g = gen_any(seed, 14);
-    struct flow f = gen_program(seed, &g);
     struct stem_options options = stem_options_default();
     options.order = (enum stem_order)(seed % 3);
     options.max_streams = 1 + (uint32_t)(seed / 3 % 4);
     options.inplace = (enum stem_inplace)(seed / 12 % 3);
-    bool ok = stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, NULL);
-    const struct stem_program *programs[] = {f.program};
-    struct stem_plan *p = ok ? stem_emit_plan(programs, 1, &options, f.diags) : NULL;
-    bool safe = p && stem_verify(p, f.diags);
+    return options;
+}
+
+/* The verified plan, or NULL. */
+static struct stem_plan *compile(struct flow *f, uint64_t seed)
+{
+    struct stem_options options = options_of(seed);
+    const struct stem_program *programs[] = {f->program};
+    bool ok = stem_pass_run_all(f->program, f->diags, &options, NULL, NULL, NULL);
+    struct stem_plan *p = ok ? stem_emit_plan(programs, 1, &options, f->diags) : NULL;
+    if (p && stem_verify(p, f->diags))
+        return p;
+    stem_plan_free(p);
+    return NULL;
+}
+
+static bool is_wrong(void *user, struct flow *f)
+{
+    uint64_t seed = *(const uint64_t *)user;
+    uint32_t runs = 0;
+    struct stem_plan *p = compile(f, seed);
+    bool wrong = !p || compare_orders(p, seed, &runs);
+    stem_plan_free(p);
+    return wrong;
+}
+
+static void show_smallest(uint64_t seed, const struct gen_options *g, const char *what)
+{
+    struct flow f = gen_program(seed, g), small = shrink_program(&f, is_wrong, &seed);
+    shrink_show(&small, what);
+    flow_free(&small);
+    flow_free(&f);
+}
+
+static void judge(uint64_t seed, struct totals *t)
+{
+    struct gen_options g = gen_any(seed, 14);
+    struct flow f = gen_program(seed, &g);
+    struct stem_plan *p = compile(&f, seed);
     t->programs++;
-    if (!safe) {
+    if (!p) {
         struct stem_out o = {0};
         stem_diags_print(f.diags, (struct stem_diag_style){0}, &o);
         fprintf(stderr, "seed %llu is rejected:\n%s", (unsigned long long)seed, stem_out_text(&o));
         stem_out_free(&o);
-        t->rejected++;
+        if (t->rejected++ < 3)
+            show_smallest(seed, &g, "it is rejected");
     } else {
         t->ops += p->variants[0].n_ops;
         t->concurrent += p->variants[0].n_events > 0;
@@ -165,6 +204,8 @@ static void judge(uint64_t seed, struct totals *t)
         uint32_t differing = compare_orders(p, seed, &t->runs);
         if (differing)
             fprintf(stderr, "seed %llu: %u orders give other bits\n", (unsigned long long)seed, differing);
+        if (differing && !t->differing)
+            show_smallest(seed, &g, "its bits depend on the order");
         t->differing += differing;
     }
     stem_plan_free(p);
@@ -184,7 +225,8 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < programs; i++)
         judge(seed + i, &t);
     printf("%u programs (%u ops; %u with events, %u reusing memory), %u rejected; %u runs in legal orders, "
-           "%u with other bits\n", t.programs, t.ops, t.concurrent, t.reused, t.rejected, t.runs, t.differing);
+           "%u with other bits\n",
+           t.programs, t.ops, t.concurrent, t.reused, t.rejected, t.runs, t.differing);
     bool vacuous = programs >= 100 && (t.concurrent < programs / 10 || t.reused < programs / 10);
     return t.rejected || t.differing || vacuous;
 }
