@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `mainstem compile FILE`: the summary; with -o DIR, the plan, the CUDA C and the cubin.
+ * `mainstem compile FILE`: the summary and the schedule; with -o DIR, the plan, the CUDA C and the cubin, or what other tools draw.
  */
 #include "cli/cli.h"
 
@@ -12,20 +12,23 @@
 
 #include "cli/device.h"
 #include "cli/summary.h"
+#include "report/report.h"
 #include "runtime/mainstem_rt.h"
 
 struct compile {
     struct stem_cli_compile compile;
     const char *dir, *emit;
-    bool quiet;
+    bool quiet, no_schedule, ascii;
 };
 
-enum { OPT_EMIT = 0x400 };
+enum { OPT_EMIT = 0x400, OPT_NO_SCHEDULE, OPT_ASCII };
 
 static const struct argp_option options[] = {
     {"output", 'o', "DIR", 0, "Write NAME.plan.json, NAME.cu and NAME.sm_XX.cubin into DIR", 11},
-    {"emit", OPT_EMIT, "LIST", 0, "With -o: only these of plan, cuda, cubin", 11},
-    {"quiet", 'q', 0, 0, "No summary", 11},
+    {"emit", OPT_EMIT, "LIST", 0, "With -o: these of plan, cuda, cubin (the default), dot, trace", 11},
+    {"no-schedule", OPT_NO_SCHEDULE, 0, 0, "No drawing of the schedule after the summary", 11},
+    {"ascii", OPT_ASCII, 0, 0, "Draw the schedule in ASCII (default where the locale is not UTF-8)", 11},
+    {"quiet", 'q', 0, 0, "No summary and no schedule", 11},
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
 
@@ -35,7 +38,7 @@ static bool listed(const char *list, const char *word)
     for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
         if (strcspn(p, ",") == n && !strncmp(p, word, n))
             return true;
-    return !list;
+    return false;
 }
 
 static void check_emit(struct argp_state *state, const char *list)
@@ -43,8 +46,8 @@ static void check_emit(struct argp_state *state, const char *list)
     for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
         char one[32];
         snprintf(one, sizeof one, "%.*s", (int)strcspn(p, ","), p);
-        if (!listed("plan,cuda,cubin", one))
-            argp_error(state, "--emit knows plan, cuda and cubin, not '%s'", one);
+        if (!listed("plan,cuda,cubin,dot,trace", one))
+            argp_error(state, "--emit knows plan, cuda, cubin, dot and trace, not '%s'", one);
     }
 }
 
@@ -55,6 +58,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT: state->child_inputs[0] = &c->compile; return 0;
     case 'o': c->dir = arg; return 0;
     case 'q': c->quiet = true; return 0;
+    case OPT_NO_SCHEDULE: c->no_schedule = true; return 0;
+    case OPT_ASCII: c->ascii = true; return 0;
     case OPT_EMIT:
         check_emit(state, arg);
         c->emit = arg;
@@ -117,19 +122,35 @@ static int write_cubin(const struct stem_plan *plan, const char *dir)
     return status;
 }
 
+static bool write_drawing(const struct stem_plan *plan, const char *dir, const char *suffix,
+                          void (*draw)(const struct stem_plan *p, struct stem_out *o))
+{
+    char path[PATH_MAX];
+    struct stem_out o = {0};
+    draw(plan, &o);
+    bool fine = path_in(dir, plan->name, suffix, path) && stem_cli_write(path, stem_out_text(&o), o.len);
+    stem_out_free(&o);
+    return fine;
+}
+
 static int write_files(const struct compile *c, const struct stem_plan *plan)
 {
+    const char *emit = c->emit ? c->emit : "plan,cuda,cubin";
     char path[PATH_MAX];
     if (mkdir(c->dir, 0777) && errno != EEXIST) {
         stem_cli_error("cannot make the directory '%s': %s", c->dir, strerror(errno));
         return STEM_EXIT_WORLD;
     }
-    if (listed(c->emit, "plan") && !write_plan(plan, c->dir))
+    if (listed(emit, "plan") && !write_plan(plan, c->dir))
         return STEM_EXIT_WORLD;
-    if (listed(c->emit, "cuda") && (!path_in(c->dir, plan->name, ".cu", path) ||
-                                    !stem_cli_write(path, plan->cuda, strlen(plan->cuda))))
+    if (listed(emit, "cuda") && (!path_in(c->dir, plan->name, ".cu", path) ||
+                                 !stem_cli_write(path, plan->cuda, strlen(plan->cuda))))
         return STEM_EXIT_WORLD;
-    return listed(c->emit, "cubin") ? write_cubin(plan, c->dir) : STEM_EXIT_OK;
+    if (listed(emit, "dot") && !write_drawing(plan, c->dir, ".dot", stem_schedule_dot))
+        return STEM_EXIT_WORLD;
+    if (listed(emit, "trace") && !write_drawing(plan, c->dir, ".trace.json", stem_schedule_trace))
+        return STEM_EXIT_WORLD;
+    return listed(emit, "cubin") ? write_cubin(plan, c->dir) : STEM_EXIT_OK;
 }
 
 int stem_cmd_compile(int argc, char **argv)
@@ -142,6 +163,8 @@ int stem_cmd_compile(int argc, char **argv)
     if (r && r->plan) {
         if (!c.quiet)
             stem_summary_print(r->plan);
+        if (!c.quiet && !c.no_schedule)
+            stem_summary_schedule(r->plan, c.ascii);
         if (c.dir)
             status = write_files(&c, r->plan);
     } else if (r && c.dir) {

@@ -4,8 +4,14 @@
  */
 #include "cli/summary.h"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "report/report.h"
 
 static void print_dims(const struct stem_plan *p, const struct stem_plan_variant *v)
 {
@@ -93,4 +99,40 @@ void stem_summary_print(const struct stem_plan *p)
     if (p->n_variants > 1)
         printf("%u specialisations share %u kernels and one slab of %s\n", p->n_variants, p->n_kernels,
                stem_cli_bytes(p->slab_bytes));
+}
+
+static uint32_t terminal_width(void)
+{
+    struct winsize w;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col)
+        return 100;
+    return w.ws_col;
+}
+
+static bool has_utf8(void)
+{
+    locale_t l = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    bool utf8 = l && !strcmp(nl_langinfo_l(CODESET, l), "UTF-8");
+    if (l)
+        freelocale(l);
+    return utf8;
+}
+
+void stem_summary_schedule(const struct stem_plan *p, bool ascii)
+{
+    struct stem_text_style style = {.width = terminal_width(), .ascii = ascii || !has_utf8()};
+    for (uint32_t i = 0; i < p->n_variants; i++) {
+        bool seen = i && stem_schedule_same(&p->variants[i - 1], &p->variants[i]);
+        struct stem_out o = {0};
+        if (seen)
+            continue;
+        putchar('\n');
+        if (p->n_variants > 1) {
+            print_dims(p, &p->variants[i]);
+            putchar('\n');
+        }
+        stem_schedule_text(p, &p->variants[i], style, &o);
+        fputs(stem_out_text(&o), stdout);
+        stem_out_free(&o);
+    }
 }

@@ -6,5 +6,7 @@
 
 /* To standard output. */
 void stem_summary_print(const struct stem_plan *p);
+/* The schedule as text, as wide as the terminal (100 columns elsewhere), with box characters if the locale has them. */
+void stem_summary_schedule(const struct stem_plan *p, bool ascii);
 
 #endif

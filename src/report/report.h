@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What people look at: when each op of a plan runs by the estimates, which stretches repeat, and the schedule as text,
+ * as DOT, as a trace, as one HTML page, and as a comparison with another plan.
+ *
+ * Everything here is a pure function of its arguments; results live in the arena or the stem_out of the caller.
+ */
+#ifndef STEM_REPORT_REPORT_H
+#define STEM_REPORT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/out.h"
+#include "base/source.h"
+#include "runtime/plan.h"
+
+struct stem_program;
+
+/* ---- when (timeline.c) ---- */
+
+/* Arrays of n entries, by op; microseconds from the start of the variant. */
+struct stem_timeline {
+    uint32_t n;
+    double *start, *end;
+    bool *critical; /* on one longest chain of ops that leads to the end; its parts follow each other without a gap */
+    double length;  /* the last end */
+    bool measured;  /* times are from a trace, not from estimates */
+};
+
+/* By the estimates: an op starts when its stream is free, what it waits for is done, and the segments before its own have
+ * ended. The rule is that of stem_schedule_estimate, so `length` is the variant's critical_path_us. */
+void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_streams, struct stem_arena *a,
+                            struct stem_timeline *t);
+/* From a trace in Chrome's JSON format: complete events ("ph": "X") that name ops in args.op (a number), by the op's name, or by the
+ * kernel's name; the k-th event of a name is the k-th op of that name. False, with *why in the arena, if the text is no
+ * such trace, or an op has no event. */
+bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_variant *v, const char *text, size_t len,
+                         struct stem_arena *a, struct stem_timeline *t, const char **why);
+
+/* ---- repeats (fold.c) ---- */
+
+/* Two ops are alike if they differ in nothing but buffers, layer, segment and the numbers in brackets of their names. */
+struct stem_alike {
+    uint32_t *class; /* by op: numbered by first appearance */
+    uint32_t n_classes;
+};
+void stem_alike_find(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_alike *out);
+
+/* `count` times the same `period` ops (alike, one by one), from op `first` on in issue order. */
+struct stem_fold {
+    uint32_t first, period, count;
+};
+struct stem_folds {
+    struct stem_fold *at; /* each op is in exactly one; ascending */
+    uint32_t len;
+};
+/* Greedy: at each op, the stretch that covers most. Periods above 4096 ops are not looked for, and what would
+ * save fewer than 16 ops is left as it is. */
+void stem_folds_find(const struct stem_plan_variant *v, const struct stem_alike *alike, struct stem_arena *a,
+                     struct stem_folds *out);
+/* A name with its numbers in brackets replaced: "moe[3].x" becomes "moe[*].x". */
+const char *stem_name_pattern(const char *name, struct stem_arena *a);
+
+/* ---- text (text.c, grid.c) ---- */
+
+struct stem_text_style {
+    uint32_t width; /* columns, at least 40 */
+    bool ascii;
+};
+/* The schedule of one variant as rows of op names, one row for each stream that has ops; repeats once, with their count. */
+void stem_schedule_text(const struct stem_plan *p, const struct stem_plan_variant *v, struct stem_text_style style,
+                        struct stem_out *o);
+/* True if two variants of a plan give the same text but for times. */
+bool stem_schedule_same(const struct stem_plan_variant *a, const struct stem_plan_variant *b);
+
+/* ---- other tools (dot.c, trace.c) ---- */
+
+/* Graphviz: one graph for each variant, ops as nodes coloured by stream, the edges of the CUDA graph. */
+void stem_schedule_dot(const struct stem_plan *p, struct stem_out *o);
+/* Chrome's trace format (Perfetto, chrome://tracing): a process for each variant, a track for each stream. */
+void stem_schedule_trace(const struct stem_plan *p, struct stem_out *o);
+
+/* ---- comparison (diff.c) ---- */
+
+/* In words, what changed from `a` to `b`; the number of lines with a difference, 0 if the plans do the same. `b` may have other
+ * names for the same plan file. */
+uint32_t stem_plan_diff(const struct stem_plan *a, const struct stem_plan *b, struct stem_out *o);
+
+/* ---- the page (data.c, html.c) ---- */
+
+struct stem_report {
+    const struct stem_plan *plan;
+    const struct stem_program *const *programs; /* of the variants, or NULL when the plan was read from a file */
+    const struct stem_source *source;           /* NULL: the Source panel says that there is none */
+    const struct stem_diags *diags;             /* remarks and warnings; may be NULL */
+    const struct stem_timeline *measured;       /* of variant 0, or NULL */
+    const char *order;                          /* "main-first", ..., NULL: not known */
+};
+
+/* The data of the page as compact JSON without '<', so that it may stand in a script element. */
+void stem_report_json(const struct stem_report *r, struct stem_out *o);
+void stem_report_html(const struct stem_report *r, struct stem_out *o);
+
+#endif
