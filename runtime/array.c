@@ -128,8 +128,9 @@ static bool contiguous(const struct stem_array *a)
     return true;
 }
 
-enum stem_status stem_exec_check_array(const struct stem_exec *e, uint32_t index, const struct stem_array *a,
-                                       struct stem_rt_error *err)
+/* All but where it is. */
+static enum stem_status check_array(const struct stem_exec *e, uint32_t index, const struct stem_array *a,
+                                    struct stem_rt_error *err)
 {
     stem_error_clear(err);
     enum stem_status s = check_index(e, index, err);
@@ -179,24 +180,30 @@ static enum stem_status check_device(struct stem_exec *e, const char *name, uint
     return STEM_OK;
 }
 
+enum stem_status stem_exec_check_array(struct stem_exec *e, uint32_t index, const struct stem_array *a, bool on_gpu,
+                                       struct stem_rt_error *err)
+{
+    enum stem_status s = check_array(e, index, a, err);
+    if (s || !on_gpu)
+        return s;
+    const struct stem_plan_buffer *b = match(e, index, a);
+    if (!b->bytes || (s = stem_acquire(e, err)))
+        return s;
+    s = check_device(e, b->name, a->at, err);
+    if (!s && a->at % b->align)
+        s = stem_fail(err, STEM_E_UNBOUND, "buffer %s: the array's address is not a multiple of %u", b->name,
+                      (unsigned)b->align);
+    stem_release(e);
+    return s;
+}
+
 /* ---- binding ---- */
 
 enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t index, const struct stem_array *a,
                                       struct stem_rt_error *err)
 {
-    enum stem_status s = stem_exec_check_array(e, index, a, err);
-    if (s)
-        return s;
-    const struct stem_plan_buffer *b = match(e, index, a);
-    if ((s = stem_acquire(e, err)))
-        return s;
-    if (b->bytes)
-        s = check_device(e, b->name, a->at, err);
-    if (!s && b->bytes && a->at % b->align)
-        s = stem_fail(err, STEM_E_UNBOUND, "buffer %s: the array's address is not a multiple of %u", b->name,
-                      (unsigned)b->align);
-    stem_release(e);
-    return s ? s : stem_exec_bind(e, index, a->at, b->bytes, err);
+    enum stem_status s = stem_exec_check_array(e, index, a, true, err);
+    return s ? s : stem_exec_bind(e, index, a->at, match(e, index, a)->bytes, err);
 }
 
 /* Copies into own memory; the caller's binding comes back if that fails. Acquired. */
@@ -223,7 +230,7 @@ static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const void 
 enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const struct stem_array *a,
                                      struct stem_rt_error *err)
 {
-    enum stem_status s = stem_exec_check_array(e, index, a, err);
+    enum stem_status s = check_array(e, index, a, err);
     if (s || (s = stem_acquire(e, err)))
         return s;
     s = copy_in(e, index, (const void *)(uintptr_t)a->at, match(e, index, a)->bytes, err);

@@ -290,12 +290,12 @@ struct stem_array {
     const int64_t *dim;
     const int64_t *stride; /* in elements; NULL: contiguous */
 };
-/* What an array must be for buffer `index`: its dtype, the shape of one of the variants, contiguous, not null. Changes
- * nothing. STEM_E_NULL, STEM_E_WRONG_DTYPE, STEM_E_WRONG_SHAPE; the message names the buffer. */
-STEM_API enum stem_status stem_exec_check_array(const struct stem_exec *e, uint32_t index,
-                                                const struct stem_array *array, struct stem_rt_error *err);
-/* As stem_exec_bind, after that check and one that the memory is on the program's GPU (STEM_E_WRONG_DEVICE). A failed call
- * leaves the binding as it was. */
+/* Whether an array fits buffer `index`: its dtype, the shape of one of the variants, contiguous, not null, and with
+ * `on_gpu` in memory of the program's GPU and aligned. Changes nothing. STEM_E_NULL, STEM_E_WRONG_DTYPE,
+ * STEM_E_WRONG_SHAPE, STEM_E_WRONG_DEVICE, STEM_E_UNBOUND (alignment); the message names the buffer. */
+STEM_API enum stem_status stem_exec_check_array(struct stem_exec *e, uint32_t index, const struct stem_array *array,
+                                                bool on_gpu, struct stem_rt_error *err);
+/* As stem_exec_bind, after that check with on_gpu. A failed call leaves the binding as it was. */
 STEM_API enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t index, const struct stem_array *array,
                                                struct stem_rt_error *err);
 /* Copies a host array, checked likewise, into memory that the program owns (stem_exec_bind_own). Synchronous; waits for
