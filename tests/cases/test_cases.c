@@ -45,6 +45,8 @@ static const struct row rows[] = {
     {"c08_inplace", "", 2, 0, 2, NULL, NULL, "waiting costs up to"},
     {"c08_inplace", "OWNED=1 --wait", 2, 0, 2, "", "! ?:side z@side !:side ?z x y .", "waits"},
     {"c08_inplace", "OWNED=1 --copy", 2, 2, 2, "", "x.copy ! x ?x.copy:side z@side !:side ?z y .", "a copy is made"},
+    {"c08_mutual", "", 2, 0, 0, NULL, NULL, "'z' needs both the old and the new one: a copy is made"},
+    {"c08_mutual", "--wait", 2, 0, 0, NULL, NULL, "a copy is made"},
     {"c09_fusion", "", 2, 2, 2, "", "! w ?:side y@side !:side ?y u .", "'z' is computed within 'u'"},
     {"c10_leaf", "", 2, 2, 2, "", "k ! m1 m2 ?k:side store@side !:side ?store .", NULL},
     {"c11_write_only", "", 2, 1, 2, "", "! m1 ?:side acc@side !:side ?acc store y .", NULL},
