@@ -1,1 +1,2 @@
 # Sources and tests of tests/.
+EXTRA_DIST += %D%/valgrind.sh

@@ -15,6 +15,7 @@ share=$((seconds / n > 0 ? seconds / n : 1))
 crashes=$out/crashes
 mkdir -p "$crashes"
 # shellcheck disable=SC2086
+# shellcheck disable=SC2046
 make -C "$build" $(printf 'tests/fuzz/fuzz_%s ' $targets) mainstem >/dev/null || exit 3
 
 # Seeds: what the repository has, and what the compiler makes of it.
