@@ -155,10 +155,65 @@ static void c06_slab_of_any_depth(void)
     struct kit few = kit_compile("c06_shared_source", "N=8"), many = kit_compile("c06_shared_source", "N=64");
     CU_ASSERT_EQUAL(few.v->slab_bytes, many.v->slab_bytes);
     CU_ASSERT_EQUAL(many.v->slab_bytes, many.v->slab_bound);
+    struct kit c01[] = {kit_compile("c01_dual_branch", "N=8"), kit_compile("c01_dual_branch", "N=61")};
+    CU_ASSERT_EQUAL(c01[0].v->slab_bytes, c01[1].v->slab_bytes);
+    kit_free(&c01[0]);
+    kit_free(&c01[1]);
     CU_ASSERT(!kit_share(&few, "block[2].h", "block[2].q") && !kit_share(&few, "block[2].h", "block[2].k") &&
               !kit_share(&few, "block[2].h", "block[2].v"));
     kit_free(&few);
     kit_free(&many);
+}
+
+static void slabs_near_their_bound(void)
+{
+    static const struct {
+        const char *path, *options;
+    } files[] = {
+        {"examples/dual_stream_moe.stem", ""},
+        {"examples/dual_stream_moe.stem", "LAYERS=8 --side-first"},
+        {"examples/dual_stream_moe.stem", "HIDDEN=512 INTER=64 --program"},
+        {"examples/dsa_indexer.stem", ""},
+        {"examples/qkv_three_streams.stem", ""},
+        {"examples/inline_kernel.stem", ""},
+        {"examples/piecewise.stem", ""},
+        {"tests/cases/c01_dual_branch.stem", "N=61"},
+        {"tests/cases/c05_diamond.stem", ""},
+        {"tests/cases/c06_shared_source.stem", "N=64"},
+        {"tests/cases/c07_side_free.stem", ""},
+        {"tests/cases/c08_inplace.stem", "--copy"},
+        {"tests/cases/c15_workspaces.stem", ""},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct kit k = kit_compile_file(files[i].path, files[i].options);
+        bool near = k.v && k.v->slab_bound && k.v->slab_bytes <= k.v->slab_bound + k.v->slab_bound / 10;
+        CU_ASSERT(near);
+        if (!near)
+            fprintf(stderr, "\n%s %s: slab %llu, bound %llu; %s\n", files[i].path, files[i].options,
+                    k.v ? (unsigned long long)k.v->slab_bytes : 0, k.v ? (unsigned long long)k.v->slab_bound : 0,
+                    k.said);
+        kit_free(&k);
+    }
+}
+
+/* A budget is met by a wait, at a price that is told, and the plan still is right; or it cannot be met. */
+static void budget_buys_bytes_with_a_wait(void)
+{
+    struct kit free = kit_compile("c07_side_free", ""), one = kit_compile("c07_side_free", "--one-stream");
+    struct kit k = kit_compile("c07_side_free", "--budget=3072");
+    CU_ASSERT_EQUAL(free.v->slab_bytes, 4096);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(k.v);
+    CU_ASSERT(k.v->slab_bytes <= 3072 && k.v->critical_path_us >= free.v->critical_path_us);
+    CU_ASSERT(kit_says(&k, "the budget of 3072 bytes is met: 3072 instead of 4096 bytes, for "));
+    CU_ASSERT(kit_says(&k, "the schedule takes "));
+    CU_ASSERT_EQUAL(kit_differing(&k, &one, ORDERS), 0);
+    kit_free(&k);
+    kit_free(&free);
+    kit_free(&one);
+    k = kit_compile("c07_side_free", "--budget=1024");
+    CU_ASSERT_PTR_NULL(k.plan);
+    CU_ASSERT(kit_says(&k, "[STEM2103]") && kit_says(&k, "the budget is 1024"));
+    kit_free(&k);
 }
 
 /* Moves a buffer and verifies again; the text of what the verifier says. */
@@ -350,6 +405,7 @@ UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream",
           {"C04 the free follows the last reader", c04_free_after_the_last_reader},
           {"C05 temporaries of two branches", c05_temporaries_apart},
           {"C06 the slab does not grow with the layers", c06_slab_of_any_depth},
+          {"slabs near their bound", slabs_near_their_bound}, {"a budget buys bytes", budget_buys_bytes_with_a_wait},
           {"C07 reuse after a reader on another stream", c07_reuse_after_the_side_reader},
           {"C08 one result in every mode", c08_same_result_in_every_mode},
           {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},

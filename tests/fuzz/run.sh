@@ -14,8 +14,7 @@ n=$(wc -w <<<"$targets")
 share=$((seconds / n > 0 ? seconds / n : 1))
 crashes=$out/crashes
 mkdir -p "$crashes"
-# shellcheck disable=SC2086
-# shellcheck disable=SC2046
+# shellcheck disable=SC2086,SC2046
 make -C "$build" $(printf 'tests/fuzz/fuzz_%s ' $targets) mainstem >/dev/null || exit 3
 
 # Seeds: what the repository has, and what the compiler makes of it.
@@ -34,6 +33,10 @@ seed() {
         "$build/mainstem" compile -q --no-warnings -o "$out/corpus/plan" --emit=plan -D LAYERS=2 "$f" 2>/dev/null ||
             "$build/mainstem" compile -q --no-warnings -o "$out/corpus/plan" --emit=plan "$f" 2>/dev/null
     done
+    # Without the CUDA text, which says nothing here and makes a seed longer than -max_len.
+    sed -i -E 's/"cuda":"(\\.|[^"\\])*"/"cuda":""/' "$out"/corpus/plan/*.plan.json
+    cp "$top"/tests/golden/plan/*.json "$out/corpus/plan/"
+    cp "$top"/tests/golden/sched/*.ir "$out/corpus/ir/"
     for f in "$top"/tests/lanes/data/*.txt; do head -n 5 "$f" >"$out/corpus/graph/$(basename "$f")"; done
     printf 'digraph dot {\nsubgraph cluster_1 {\nlabel="graph_1";\n"graph_1_node_0"[label="{KERNEL\\n| {ID | 0 | f}}"];\n"graph_1_node_1"[label="{MEMSET\\n}"];\n"graph_1_node_0" -> "graph_1_node_1";\n}\n}\n' \
         >"$out/corpus/graph/dot"
@@ -46,7 +49,7 @@ for t in $targets; do
     dict=$here/$t.dict
     [ "$t" = front ] && dict=$here/stem.dict
     # shellcheck disable=SC2086
-    "$out/fuzz_$t" -dict="$dict" -max_len=8192 -timeout=20 -rss_limit_mb=3000 -max_total_time=$share -print_final_stats=1 \
+    "$out/fuzz_$t" -dict="$dict" -max_len=12000 -timeout=20 -rss_limit_mb=3000 -max_total_time=$share -print_final_stats=1 \
         -artifact_prefix="$crashes/$t-" "$out/corpus/$t" >"$out/$t.log" 2>&1
     status=$?
     executed=$(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$t.log")
