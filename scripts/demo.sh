@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Mainstem and shows its headline: 61 MoE layers on two streams, from text to a replayed CUDA graph.
 # With a GPU: captured, replayed, lanes measured. Without: a small override of the same program runs on the CPU
-# device and is compared with the one-stream schedule.
+# device and is compared with the one-stream schedule. Writes report.html.
 set -eu
 # shellcheck source=scripts/setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -37,3 +37,6 @@ else
     # shellcheck disable=SC2086
     "$stem" run "$model" --device=cpu --dim T=4 $small --orders=5
 fi
+
+say "mainstem report examples/dual_stream_moe.stem --dim T=4 -o report.html"
+"$stem" report "$model" --dim T=4 -o "$top/report.html"

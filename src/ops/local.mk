@@ -34,4 +34,4 @@ EXTRA_DIST += $(STEM_CUH) scripts/embed.sh
 nodist_libstem_core_la_SOURCES += %D%/headers.c
 CLEANFILES += %D%/headers.c
 %D%/headers.c: $(STEM_CUH) scripts/embed.sh
-	$(AM_V_GEN)$(MKDIR_P) %D% && $(SHELL) $(top_srcdir)/scripts/embed.sh $(top_srcdir) $(STEM_CUH) > $@.tmp && mv $@.tmp $@
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(SHELL) $(top_srcdir)/scripts/embed.sh ops/headers.h stem_header stem_headers .cuh $(top_srcdir) $(STEM_CUH) > $@.tmp && mv $@.tmp $@

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When each op runs: by the estimates, from the plan's edges.
+ * When each op runs: by the estimates, from the plan's edges, or as a trace says.
  */
 #include "report/report.h"
+
+#include <jansson.h>
+#include <string.h>
 
 struct chain {
     uint32_t *cause; /* the op whose end let this one start; STEM_NONE: nothing did */
@@ -61,4 +64,102 @@ void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_stream
             longest = i;
     }
     mark_critical(&c, t);
+}
+
+/* ---- measured ---- */
+
+struct reader {
+    const struct stem_plan *p;
+    const struct stem_plan_variant *v;
+    struct stem_timeline *t;
+    bool *seen;
+};
+
+static bool names(const struct reader *r, uint32_t op, const char *name, bool kernel)
+{
+    const struct stem_plan_op *o = &r->v->ops[op];
+    if (!kernel)
+        return !strcmp(o->name, name);
+    return o->work == STEM_WORK_LAUNCH && !strcmp(r->p->kernels[o->kernel].name, name);
+}
+
+/* The op that an event is about: the one it numbers, else the first of its name without an event. */
+static uint32_t op_of(const struct reader *r, const json_t *event)
+{
+    json_t *number = json_object_get(json_object_get(event, "args"), "op");
+    const char *name = json_string_value(json_object_get(event, "name"));
+    if (json_is_integer(number))
+        return json_integer_value(number) >= 0 && json_integer_value(number) < r->v->n_ops
+                   ? (uint32_t)json_integer_value(number) : STEM_NONE;
+    for (int kernel = 0; name && kernel < 2; kernel++)
+        for (uint32_t i = 0; i < r->v->n_ops; i++)
+            if (!r->seen[i] && names(r, i, name, kernel))
+                return i;
+    return STEM_NONE;
+}
+
+static void read_event(struct reader *r, const json_t *event)
+{
+    const char *phase = json_string_value(json_object_get(event, "ph"));
+    json_t *ts = json_object_get(event, "ts"), *dur = json_object_get(event, "dur"), *pid = json_object_get(event, "pid");
+    if (!phase || strcmp(phase, "X") || !json_is_number(ts) || !json_is_number(dur) || json_number_value(dur) < 0)
+        return;
+    /* Traces of ours have a process for each variant. */
+    bool other = json_object_get(json_object_get(event, "args"), "op") && json_integer_value(pid) != r->v - r->p->variants;
+    uint32_t op = other ? STEM_NONE : op_of(r, event);
+    if (op == STEM_NONE || r->seen[op])
+        return;
+    r->seen[op] = true;
+    r->t->start[op] = json_number_value(ts);
+    r->t->end[op] = json_number_value(ts) + json_number_value(dur);
+}
+
+/* Backwards from the last end: the op that ended last before this one started, on its stream or with an edge to it. */
+static void measured_chain(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
+{
+    struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};
+    double *latest = STEM_NEW_ARRAY(a, double, v->n_ops + 1);
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        c.cause[i] = STEM_NONE;
+    for (uint32_t e = 0; e < v->n_edges; e++) {
+        uint32_t from = v->edges[e].from, to = v->edges[e].to;
+        if (c.cause[to] == STEM_NONE || t->end[from] > latest[to]) {
+            c.cause[to] = from;
+            latest[to] = t->end[from];
+        }
+    }
+    mark_critical(&c, t);
+}
+
+bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_variant *v, const char *text, size_t len,
+                         struct stem_arena *a, struct stem_timeline *t, const char **why)
+{
+    json_error_t error;
+    json_t *all = json_loadb(text, len, 0, &error), *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
+    struct reader r = {p, v, t, STEM_NEW_ARRAY(a, bool, v->n_ops + 1)};
+    double begin = 0;
+    size_t i;
+    json_t *event;
+    timeline_new(v, a, t);
+    t->measured = true;
+    if (!json_is_array(events)) {
+        *why = all ? "no traceEvents" : stem_arena_printf(a, "line %d: %s", error.line, error.text);
+        json_decref(all);
+        return false;
+    }
+    json_array_foreach(events, i, event) read_event(&r, event);
+    json_decref(all);
+    for (uint32_t k = 0; k < v->n_ops; k++) {
+        if (!r.seen[k]) {
+            *why = stem_arena_printf(a, "no event is about op %u, '%s'", k, v->ops[k].name);
+            return false;
+        }
+        begin = !k || t->start[k] < begin ? t->start[k] : begin;
+    }
+    for (uint32_t k = 0; k < v->n_ops; k++) {
+        t->start[k] -= begin;
+        t->end[k] -= begin;
+    }
+    measured_chain(v, a, t);
+    return true;
 }

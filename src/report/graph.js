@@ -1,0 +1,95 @@
+'use strict';
+// The dataflow: depth to the right, lanes as rows and colours.
+
+const NODE = 26, LANE = 42;
+
+// Depth in the graph, counted over the ops that are drawn; ops of one lane and depth go below each other.
+function layoutGraph(m, shown) {
+  const depth = new Map(), used = new Map(), at = new Map(), rows = [], set = new Set(shown);
+  for (const i of shown) {
+    let d = 0;
+    for (const e of m.ops[i].before) if (set.has(e.from.id)) d = Math.max(d, depth.get(e.from.id) + 1);
+    depth.set(i, d);
+  }
+  const lanes = [...new Set(shown.map(i => m.lane[i] === undefined ? -1 : m.lane[i]))].sort((a, b) => a - b);
+  const most = new Map(lanes.map(l => [l, 1]));
+  for (const i of shown) {
+    const lane = m.lane[i] === undefined ? -1 : m.lane[i], key = lane + '/' + depth.get(i), n = used.get(key) || 0;
+    used.set(key, n + 1);
+    most.set(lane, Math.max(most.get(lane), n + 1));
+    at.set(i, { lane, depth: depth.get(i), n });
+  }
+  let y = 34;
+  for (const lane of lanes) { rows.push({ lane, y, n: most.get(lane) }); y += most.get(lane) * LANE; }
+  const top = new Map(rows.map(r => [r.lane, r.y]));
+  for (const p of at.values()) p.y = top.get(p.lane) + p.n * LANE;
+  let deepest = 0;
+  for (const p of at.values()) deepest = Math.max(deepest, p.depth);
+  return { at, rows, height: y + 6, units: deepest + 1, shown };
+}
+
+function buildGraph(panel) {
+  let g = null;
+  const note = html('p', { class: 'note' }, panel);
+  const plot = new Plot(panel, 'Graph: dataflow to the right, lanes as rows', {
+    id: 'graph', left: 92, first: 128, least: 8, most: 400, height: () => g.height, units: () => g.units,
+    draw(p, group, view) {
+      for (const r of g.rows) {
+        svg('line', { class: 'rule', x1: 0, x2: view.width, y1: r.y + r.n * LANE - 8, y2: r.y + r.n * LANE - 8 }, p.svg);
+        svg('text', { class: 'head', x: 12, y: r.y + 17 }, p.svg).textContent = r.lane < 0 ? 'no lane' : 'lane ' + r.lane;
+      }
+      drawGraphEdges(g, group, view);
+      drawNodes(g, group, view);
+    },
+  });
+  watch(plot.svg);
+  const legend = html('div', { class: 'legend' }, panel);
+  html('span', {}, legend, 'solid: data'); html('span', {}, legend, 'faint: order only'); html('span', {}, legend, 'dashed: programmatic');
+  html('span', {}, legend, 'dotted: continuation'); html('span', {}, legend, 'ring: opens a lane');
+  return {
+    plot,
+    refresh() {
+      g = layoutGraph(state.m, state.layout.shown);
+      const n = new Set(state.m.lane.filter(x => x >= 0)).size, s = state.m.streamRows.length;
+      note.textContent = `${n} lane${n === 1 ? '' : 's'} predicted for ${s} stream${s === 1 ? '' : 's'}; ` +
+        (n > s ? 'the rings show where the driver opens more than the streams need.' : 'rows and colours are lanes.');
+    },
+    show(op) { const p = g.at.get(op.id); if (p) plot.show(p.depth, p.depth + 1); },
+  };
+}
+
+function nodeBox(g, id, view) {
+  const p = g.at.get(id), w = Math.max(Math.min(view.scale - 26, 190), 5);
+  return { x: view.x(p.depth) + 4, y: p.y, w };
+}
+function drawNodes(g, group, view) {
+  for (const id of g.shown) {
+    const p = g.at.get(id);
+    if (p.depth + 1 < view.from || p.depth > view.to) continue;
+    const op = state.m.ops[id], b = nodeBox(g, id, view), mark = state.op === op ? ' sel' : state.hot === op ? ' hot' : '';
+    svg('rect', { class: `node k${p.lane < 0 ? 7 : p.lane % 7}${mark}`, x: b.x, y: b.y, width: b.w, height: NODE, rx: 5, 'data-op': id }, group);
+    if (state.m.openedBy.has(id)) svg('rect', { class: 'opens', x: b.x - 2, y: b.y - 2, width: b.w + 4, height: NODE + 4, rx: 6 }, group);
+    const text = fit(op.layer >= 0 ? op.name.replace(/^[^.]*\]\./, '') : op.name, b.w - 8);
+    if (text) svg('text', { x: b.x + 5, y: b.y + 17 }, group).textContent = text;
+  }
+}
+function drawGraphEdges(g, group, view) {
+  const meant = state.hot || state.op, known = new Set();
+  let n = 0;
+  const put = (from, to, kind) => {
+    const a = g.at.get(from), b = g.at.get(to);
+    if (!a || !b || b.depth < view.from - 1 || a.depth > view.to + 1 || ++n > 1500) return;
+    const p = nodeBox(g, from, view), q = nodeBox(g, to, view);
+    if (b.depth - a.depth > 1 && p.y === q.y) { // around what lies between
+      const x1 = p.x + p.w, y = p.y + NODE + 9;
+      svg('path', { class: 'edge ' + kind, d: `M${x1 - 8} ${p.y + NODE}C${x1} ${y} ${x1} ${y} ${x1 + 14} ${y}L${q.x - 10} ${y}C${q.x} ${y} ${q.x} ${y} ${q.x + 6} ${q.y + NODE}` }, group);
+    } else arrow(group, p.x + p.w, p.y + NODE / 2, q.x, q.y + NODE / 2, kind);
+  };
+  const near = (a, b) => meant && (a === meant.id || b === meant.id) ? ' near' : '';
+  for (const [a, b] of state.m.data) { known.add(a * 1e6 + b); }
+  for (const e of state.m.edges) {
+    const carries = known.delete(e.from.id * 1e6 + e.to.id);
+    put(e.from.id, e.to.id, (e.pdl ? 'pdl' : e.cont ? 'cont' : carries ? '' : 'soft') + near(e.from.id, e.to.id));
+  }
+  for (const k of known) put(Math.floor(k / 1e6), k % 1e6, near(Math.floor(k / 1e6), k % 1e6));
+}
