@@ -1,3 +1,5 @@
 # Tests that need a GPU; they say so and are skipped where there is none.
 TESTS += %D%/gpu.sh
 EXTRA_DIST += %D%/gpu.sh
+TESTS += %D%/python.sh
+EXTRA_DIST += %D%/python.sh %D%/python_torch.py
