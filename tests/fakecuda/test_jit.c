@@ -493,17 +493,23 @@ static void diagnostics(void)
 
 /* ---- threads ---- */
 
+struct life {
+    struct stem_rt *shared; /* NULL: a device of its own */
+    bool fine;
+};
+
 /* A program of its own, from the text on. */
-static void *whole_life(void *ok)
+static void *whole_life(void *user)
 {
+    struct life *l = user;
     struct stem_jit *jit = compile("T=4");
     const struct stem_exec_options eo = {.externs = externs, .n_externs = 1};
-    struct stem_rt *rt = NULL;
+    struct stem_rt *rt = l->shared;
     struct stem_exec *e = NULL;
     struct CUstream_st *s = NULL;
     struct stem_rt_error err;
     const struct stem_plan *plan = stem_jit_plan(jit);
-    bool fine = plan && !stem_rt_open(&stand_in, &rt, &err) && !stem_exec_new(rt, plan, &eo, &e, &err) &&
+    bool fine = plan && (rt || !stem_rt_open(&stand_in, &rt, &err)) && !stem_exec_new(rt, plan, &eo, &e, &err) &&
                 !stem_rt_stream_new(rt, &s, &err);
     for (uint32_t i = 0; fine && i < plan->n_external; i++)
         fine = !stem_exec_bind_own(e, i, &err);
@@ -512,29 +518,38 @@ static void *whole_life(void *ok)
     if (rt) {
         stem_rt_stream_free(rt, s);
         stem_exec_free(e);
-        stem_rt_close(rt);
     }
+    if (!l->shared)
+        stem_rt_close(rt);
     stem_jit_free(jit);
-    *(bool *)ok = fine;
+    l->fine = fine;
     return NULL;
 }
 
+/* With a device each, and on one device. */
 static void two_programs_in_two_threads(void)
 {
-    struct stem_jit *jit = compile("T=4");
-    struct plan_runner runner;
-    pthread_t t[2];
-    bool ok[2] = {false, false};
-    fakecuda_reset();
-    plan_runner_install(&runner, stem_jit_plan(jit), 0);
-    for (int i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&t[i], NULL, whole_life, &ok[i]), 0);
-    for (int i = 0; i < 2; i++) {
-        pthread_join(t[i], NULL);
-        CU_ASSERT(ok[i]);
+    for (int share = 0; share < 2; share++) {
+        struct stem_jit *jit = compile("T=4");
+        struct plan_runner runner;
+        struct stem_rt *rt = NULL;
+        struct stem_rt_error err;
+        pthread_t t[2];
+        fakecuda_reset();
+        plan_runner_install(&runner, stem_jit_plan(jit), 0);
+        if (share)
+            CU_ASSERT_EQUAL_FATAL(stem_rt_open(&stand_in, &rt, &err), STEM_OK);
+        struct life lives[2] = {{rt, false}, {rt, false}};
+        for (int i = 0; i < 2; i++)
+            CU_ASSERT_EQUAL_FATAL(pthread_create(&t[i], NULL, whole_life, &lives[i]), 0);
+        for (int i = 0; i < 2; i++) {
+            pthread_join(t[i], NULL);
+            CU_ASSERT(lives[i].fine);
+        }
+        CU_ASSERT_EQUAL(fakecuda_counts().faults, 0);
+        stem_rt_close(rt);
+        stem_jit_free(jit);
     }
-    CU_ASSERT_EQUAL(fakecuda_counts().faults, 0);
-    stem_jit_free(jit);
 }
 
 struct second {
