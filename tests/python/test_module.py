@@ -359,6 +359,41 @@ class WithStandIn(unittest.TestCase):
             t.join()
         self.assertEqual(wrong, [])
 
+    def test_extern_function(self):
+        """A host function in Python enqueues a copy; in the middle of a launch the program is busy."""
+        text = """module copies;
+extern same(in x: f32[4, 64], out y: f32[4, 64]);
+model m(x: f32[4, 64]) -> (z: f32[4, 64]) {
+  return same(x);
+}
+"""
+        seen = []
+
+        class Call(ctypes.Structure):
+            _fields_ = [("version", c_uint32), ("name", ctypes.c_char_p), ("n_operands", c_uint32),
+                        ("operands", ctypes.POINTER(c_void_p))]
+
+        @_c.ExternFn
+        def same(call, stream):
+            operands = Call.from_address(call).operands
+            try:
+                program.launch()
+            except mainstem.BusyError as e:
+                seen.append(str(e))
+            return driver.cuMemcpyDtoDAsync_v2(c_uint64(operands[1]), c_uint64(operands[0]), c_size_t(1024),
+                                               c_void_p(stream))
+
+        program = mainstem.compile(text)
+        with self.assertRaisesRegex(mainstem.StatusError, "extern function same is not registered"):
+            program.load()
+        program.load(externs={"same": same}).bind(x=self.x, z=self.z)
+        program.launch()
+        self.stream.synchronize()
+        self.assertEqual(list(self.z.values), list(self.x.values))
+        self.assertEqual(len(seen), 1)
+        self.assertIn("program copies is in use by another thread", seen[0])
+        program.close()
+
     def test_no_driver(self):
         p = mainstem.compile(TEXT)
         with self.assertRaisesRegex(mainstem.DriverError, "no CUDA driver: /nowhere"):
