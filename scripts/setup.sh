@@ -53,7 +53,7 @@ setup_tools() {
     export DEBIAN_FRONTEND=noninteractive
     # shellcheck disable=SC2086
     { as_root apt-get update -qq && as_root apt-get install -y -qq --no-install-recommends $packages; } \
-        >"$top/setup.log" 2>&1 || { tail -n 5 "$top/setup.log" >&2; die "installing failed (setup.log); as root: apt-get install $packages"; }
+        >>"$top/setup.log" 2>&1 || { tail -n 5 "$top/setup.log" >&2; die "installing failed (setup.log); as root: apt-get install $packages"; }
 }
 
 has_nvrtc() { ls "$1"/lib64/libnvrtc.so* "$1"/lib/libnvrtc.so* >/dev/null 2>&1 && [ -e "$1/include/cuda_bf16.h" ]; }
@@ -68,7 +68,7 @@ setup_cuda() {
 pip3 python3-pip'
     if python3 -m pip install -q --no-deps --disable-pip-version-check --root-user-action=ignore --target "$wheels" \
         'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-        >"$top/setup.log" 2>&1 && has_nvrtc "$wheels/nvidia/cu13"; then
+        >>"$top/setup.log" 2>&1 && has_nvrtc "$wheels/nvidia/cu13"; then
         CUDA=$wheels/nvidia/cu13
     else
         say "NVRTC could not be fetched (setup.log): kernels will be emitted but not compiled"
@@ -80,7 +80,7 @@ setup_build() {
     local dir=$1
     shift
     [ -x "$top/configure" ] && [ "$top/configure" -nt "$top/configure.ac" ] && [ "$top/configure" -nt "$top/Makefile.am" ] ||
-        (cd "$top" && autoreconf -fi >setup.log 2>&1) || { tail -n 20 "$top/setup.log" >&2; die 'autoreconf failed'; }
+        (cd "$top" && autoreconf -fi >autoreconf.log 2>&1) || { tail -n 20 "$top/autoreconf.log" >&2; die 'autoreconf failed (autoreconf.log)'; }
     mkdir -p "$dir"
     if [ ! -f "$dir/Makefile" ] || [ "$top/configure" -nt "$dir/config.status" ]; then
         (cd "$dir" && "$top/configure" -q --with-cuda="$CUDA" "$@" >configure.log 2>&1) ||
