@@ -8,6 +8,6 @@ if HAVE_CUNIT
 check_PROGRAMS += %D%/test_cases
 %C%_test_cases_SOURCES = %D%/test_cases.c %D%/kit.c %D%/kit.h
 %C%_test_cases_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -DTOP='"$(abs_top_srcdir)"'
-%C%_test_cases_LDADD = libstem-core.la libstem-rt.la -lcunit
+%C%_test_cases_LDADD = libstem-core.la libstem-rt.la -lcunit -lpthread
 TESTS += %D%/test_cases
 endif

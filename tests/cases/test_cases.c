@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "cpu/cpu.h"
@@ -400,6 +401,38 @@ static void same_text_same_plan(void)
     }
 }
 
+/* ---- two programs in two threads do not meet ---- */
+
+struct worker {
+    const char *file;
+    uint64_t digest[6]; /* of what every run computes */
+};
+
+static void *compile_and_run(void *user)
+{
+    struct worker *w = user;
+    for (size_t i = 0; i < sizeof w->digest / sizeof *w->digest; i++) {
+        struct kit k = kit_compile(w->file, i % 2 ? "--side-first" : "");
+        w->digest[i] = k.plan ? kit_digest(&k) : i;
+        kit_free(&k);
+    }
+    return NULL;
+}
+
+static void two_threads(void)
+{
+    struct worker w[2] = {{"c01_dual_branch", {0}}, {"c08_inplace", {0}}}, alone[2] = {w[0], w[1]};
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++)
+        compile_and_run(&alone[i]);
+    for (int i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&t[i], NULL, compile_and_run, &w[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(t[i], NULL);
+        CU_ASSERT(!memcmp(w[i].digest, alone[i].digest, sizeof w[i].digest));
+    }
+}
+
 UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream", legal_orders},
           {"C01 the warning names the fork", c01_names_the_fork},
           {"C04 the free follows the last reader", c04_free_after_the_last_reader},
@@ -411,4 +444,4 @@ UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream",
           {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},
           {"C15 cleared workspaces of their own", c15_own_cleared_workspaces},
           {"C16 early launches", c16_early_only_if_the_code_waits},
-          {"the same text, the same plan", same_text_same_plan})
+          {"the same text, the same plan", same_text_same_plan}, {"two threads", two_threads})
