@@ -443,7 +443,7 @@ static void drop(bool *set, const yysymbol_kind_t *k, size_t n)
 #define DROP(set, ...)                                  \
     drop((set), (const yysymbol_kind_t[]){__VA_ARGS__}, \
          sizeof((yysymbol_kind_t[]){__VA_ARGS__}) / sizeof(yysymbol_kind_t))
-#define CHAR(c) ((yysymbol_kind_t)YYTRANSLATE((unsigned char)(c)))
+#define CHAR(c) ((yysymbol_kind_t)YYTRANSLATE((int)(unsigned char)(c)))
 
 /* Replaces groups of tokens by what they begin; returns the words for them. */
 static uint32_t summarise(bool *set, const char **word)

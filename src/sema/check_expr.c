@@ -197,7 +197,7 @@ static struct stem_sval view(struct stem_checker *c, const struct stem_x *x)
     }
     if (v.bad || !fine || !stem_type_possible(e, &t, x->span))
         return bad;
-    struct stem_dim have, want;
+    struct stem_dim have = {0}, want = {0};
     if (v.slice) {
         stem_error(c->m->diags, STEM_E_BAD_VIEW, x->span, "a slice with gaps cannot be reshaped");
         stem_diag_help(c->m->diags, "copy it first: view(copy(...), [...])");
