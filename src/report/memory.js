@@ -17,11 +17,19 @@ function buildMemory(panel) {
       drawTimeAxis(l, group, view, 12);
       const step = Math.pow(2, Math.ceil(Math.log2(60 * top() / MEM)));
       for (let b = 0; b < top(); b += step) svg('text', { class: 'dim', x: view.left - 8, y: y(b) + 4, 'text-anchor': 'end' }, p.svg).textContent = formatBytes(b);
+      const seen = new Set(); // what is too narrow to tell apart is drawn once in every few pixels
       for (const b of m.temps) {
         const x0 = l.place(b.start), x1 = l.until(b.start, b.end);
         if (b.uses.every(u => l.placed[u.op.id] < 0) || x1 < view.from || x0 > view.to) continue;
         const mark = (state.hotBuffer || state.buffer) === b ? ' sel' : (state.hot || state.op) && b.uses.some(u => u.op === (state.hot || state.op)) ? ' hot' : '';
-        const w = Math.max((x1 - x0) * view.scale - 1, 1), h = Math.max(y(b.offset) - y(b.offset + b.bytes) - 1, 1.5);
+        let w = Math.max((x1 - x0) * view.scale - 1, 1);
+        const h = Math.max(y(b.offset) - y(b.offset + b.bytes) - 1, 1.5);
+        if (w < 3 && !mark) {
+          const key = Math.round(view.x(x0) / 4) + '/' + b.offset;
+          if (seen.has(key)) continue;
+          seen.add(key);
+          w = 3;
+        }
         svg('rect', { class: `slot ${b.uses[0].op.color}${mark}`, x: view.x(x0), y: y(b.offset + b.bytes), width: w, height: h, rx: Math.min(3, h / 3), 'data-buffer': b.id }, group);
         const text = h > 13 ? fit(b.name, w - 8) : '';
         if (text) svg('text', { x: Math.max(view.x(x0), view.left) + 5, y: y(b.offset + b.bytes) + h / 2 + 4 }, group).textContent = text;

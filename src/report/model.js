@@ -20,7 +20,7 @@ function formatTime(us) { return us >= 10000 ? (us / 1000).toFixed(2) + ' ms' : 
 function formatCount(n) {
   const unit = ['', ' k', ' M', ' G', ' T', ' P'];
   let i = 0;
-  for (; n >= 10000 && i < 5; i++) n /= 1000;
+  for (; n >= 1000 && i < 5; i++) n /= 1000;
   return (i ? n.toFixed(1) : n) + unit[i];
 }
 function percent(x) { return (100 * x).toFixed(1) + ' %'; }

@@ -41,7 +41,8 @@ function drawForks(group, view) {
     if (e.from.stream === e.to.stream && !e.pdl) continue;
     const x1 = l.placed[e.from.id] + e.from.end - e.from.start, x2 = l.placed[e.to.id];
     if (Math.max(x1, x2) < view.from || Math.min(x1, x2) > view.to) continue;
-    if (++n > 500) return;
+    const seen = e.from === meant || e.to === meant || Math.max(e.from.end - e.from.start, e.to.end - e.to.start) * view.scale > 3;
+    if (!seen || ++n > 400) continue;
     const kind = (e.pdl ? 'pdl' : '') + (e.from === meant || e.to === meant ? ' near' : '');
     const a = view.x(x1), b = view.x(x2), y1 = rowY(e.from.stream), y2 = rowY(e.to.stream);
     if (y1 === y2) svg('path', { class: 'edge ' + kind, d: `M${a - 6} ${y1 - 2}Q${(a + b) / 2} ${y1 - 12} ${b + 6} ${y1 - 2}` }, group);

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The report in a real browser: reports of several programs are made and test_page.py looks at them in a headless Chromium.
+set -u
+if ! command -v "${CHROMIUM:-chromium}" >/dev/null 2>&1 && ! command -v chromium-browser >/dev/null 2>&1 &&
+    ! command -v google-chrome >/dev/null 2>&1; then
+    echo 'skipped: no Chromium (Debian: apt-get install chromium)'
+    exit 77
+fi
+command -v python3 >/dev/null 2>&1 || { echo 'skipped: no python3'; exit 77; }
+here=$SRCDIR/tests/browser
+scratch=$BUILDDIR/tests/scratch/browser
+rm -rf "$scratch" && mkdir -p "$scratch" || exit 99
+
+report() { # NAME FILE [ARGUMENT...]
+    name=$1 && shift
+    "$MAINSTEM" report --no-warnings "$@" -o "$scratch/$name.html" >/dev/null || exit 1
+}
+model=$SRCDIR/examples/dual_stream_moe.stem
+report layers "$model" --dim T=1,4
+report side_first "$model" -D LAYERS=12 --dim T=4 --order=side-first
+report many "$model" -D LAYERS=1112 --dim T=4
+report streams "$SRCDIR/examples/qkv_three_streams.stem"
+report pieces "$SRCDIR/examples/piecewise.stem"
+hostile="$scratch/a \"b\" <i>c & 'ü'.stem"
+cp "$here/hostile.stem" "$hostile"
+report hostile "$hostile"
+"$MAINSTEM" compile "$model" -D LAYERS=2 --dim T=4 -q -o "$scratch" --emit=plan,trace || exit 1
+report plan "$scratch/dual_stream_moe.plan.json"
+report traced "$model" -D LAYERS=2 --dim T=4 --trace "$scratch/dual_stream_moe.trace.json"
+
+exec python3 "$here/test_page.py" "$scratch" "$SRCDIR"
