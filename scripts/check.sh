@@ -73,7 +73,8 @@ suite gcc "$build" --enable-werror
 if [ $full = 1 ]; then
     setup_tools '
 clang clang
-valgrind valgrind'
+valgrind valgrind
+chromium chromium'
     export MAINSTEM_TEST_FULL=1
     suite clang "$build-clang" --enable-werror CC=clang CXX=clang++
     suite 'address and undefined sanitizers' "$build-asan" CC=clang CXX=clang++ --enable-sanitize=address,undefined \

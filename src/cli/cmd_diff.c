@@ -26,12 +26,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (d->n < 2)
             argp_error(state, "which two plans?");
         return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp argp = {0, parse, "A.json B.json",
-                                 "Says what changed from plan A to plan B. Exit status 0: the plans do the same; 4: they differ.", 0, 0, 0};
+static const struct argp argp = {
+    0,
+    parse,
+    "A.json B.json",
+    "Says what changed from plan A to plan B. Exit status 0: the plans do the same; 4: they differ.",
+    0,
+    0,
+    0};
 
 static struct stem_plan *read_plan(const char *path, struct stem_arena *a, int *status)
 {

@@ -23,7 +23,8 @@ enum { OPT_OPEN = 0x400, OPT_TRACE };
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Where to write the page (default NAME.html)", 11},
-    {"trace", OPT_TRACE, "FILE", 0, "Measured times: a trace in Chrome's JSON format, of the first specialisation", 11},
+    {"trace", OPT_TRACE, "FILE", 0, "Measured times: a trace in Chrome's JSON format, of the first specialisation",
+     11},
     {"open", OPT_OPEN, 0, 0, "Open the page with xdg-open", 11},
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
@@ -32,18 +33,32 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct report_args *r = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; return 0;
-    case 'o': r->out = arg; return 0;
-    case OPT_TRACE: r->trace = arg; return 0;
-    case OPT_OPEN: r->open = true; return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &r->compile;
+        return 0;
+    case 'o':
+        r->out = arg;
+        return 0;
+    case OPT_TRACE:
+        r->trace = arg;
+        return 0;
+    case OPT_OPEN:
+        r->open = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
-static const struct argp argp = {options, parse, "FILE",
-                                 "Writes one HTML page that shows the schedule, the graph, the memory, numbers and the source. FILE is a "
-                                 ".stem file, or a plan (NAME.json), of which less is known.",
-                                 children, 0, 0};
+static const struct argp argp = {
+    options,
+    parse,
+    "FILE",
+    "Writes one HTML page that shows the schedule, the graph, the memory, numbers and the source. FILE is a "
+    ".stem file, or a plan (NAME.json), of which less is known.",
+    children,
+    0,
+    0};
 
 static bool open_page(const char *path)
 {
@@ -66,7 +81,8 @@ static int write_page(const struct report_args *args, struct stem_report *r)
     int status = STEM_EXIT_WORLD;
     if (args->trace) {
         struct stem_source *text = stem_source_read(a, args->trace, &why);
-        if (!text || !stem_timeline_trace(r->plan, &r->plan->variants[0], text->text, text->len, a, &measured, &why)) {
+        if (!text ||
+            !stem_timeline_trace(r->plan, &r->plan->variants[0], text->text, text->len, a, &measured, &why)) {
             stem_cli_error(text ? "%s: %s" : "%.0s%s", args->trace, why);
             goto done;
         }
@@ -97,7 +113,8 @@ static int report_json(const struct report_args *args)
         stem_cli_error("%s: %s", text->path, error);
         status = STEM_EXIT_INPUT;
     } else {
-        struct stem_report r = {.plan = plan, .source = plan->source ? stem_source_read(arena, plan->source, &why) : NULL};
+        struct stem_report r = {.plan = plan,
+                                .source = plan->source ? stem_source_read(arena, plan->source, &why) : NULL};
         status = write_page(args, &r);
     }
     free(error);
@@ -119,8 +136,10 @@ int stem_cmd_report(int argc, char **argv)
     } else {
         struct stem_compiled *c = stem_cli_compile(&args.compile, &status);
         if (c && c->plan) {
-            struct stem_report r = {.plan = c->plan, .programs = (const struct stem_program *const *)c->programs,
-                                    .source = c->source, .diags = c->diags,
+            struct stem_report r = {.plan = c->plan,
+                                    .programs = (const struct stem_program *const *)c->programs,
+                                    .source = c->source,
+                                    .diags = c->diags,
                                     .order = order[args.compile.args.options.order]};
             status = write_page(&args, &r);
         } else if (c) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the page shows, as JSON. Ops and buffers of repeated layers differ in a few numbers only: what they share is written once
+ * What the page shows, as JSON. Ops and buffers of repeated layers differ in a few numbers only: what they share is
+ * written once
  * (`classes`, `names`, `shapes`), and each op is a row of small numbers. page.js reads it.
  */
 #include <math.h>
@@ -64,8 +65,8 @@ static json_t *class_row(const struct stem_plan *p, const struct stem_plan_op *o
                                                       : "memset";
     json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:b}", "name",
                             stem_json_text(stem_name_pattern(op->name, a)), "kind", stem_json_text(op->kind), "work",
-                            work[op->work], "kernel", stem_json_text(what), "stream", (int)op->stream, "line", (int)op->line,
-                            "column", (int)op->column, "read", (json_int_t)op->bytes_read, "written",
+                            work[op->work], "kernel", stem_json_text(what), "stream", (int)op->stream, "line",
+                            (int)op->line, "column", (int)op->column, "read", (json_int_t)op->bytes_read, "written",
                             (json_int_t)op->bytes_written, "flops", (json_int_t)op->flops, "us", op->est_us, "pdl",
                             op->programmatic);
     json_object_set_new(row, "grid", json_pack("[i,i,i]", (int)op->grid[0], (int)op->grid[1], (int)op->grid[2]));
@@ -78,13 +79,15 @@ static json_t *class_row(const struct stem_plan *p, const struct stem_plan_op *o
 }
 
 /* [class, stream pinned or -1, layer or -1, start, end, buffer * 4 + access, ..., then names' numbers as texts] */
-static json_t *op_row(const struct stem_plan_op *op, uint32_t class, int pin, const struct stem_timeline *t, uint32_t i)
+static json_t *op_row(const struct stem_plan_op *op, uint32_t class, int pin, const struct stem_timeline *t,
+                      uint32_t i)
 {
     json_t *row = json_pack("[i,i,i,o,o]", (int)class, pin, op->layer == STEM_NONE ? -1 : (int)op->layer,
                             micros(t->start[i]), micros(t->end[i]));
     for (uint32_t k = 0; k < op->n_operands; k++)
         if (op->operands[k].tensor.buffer != STEM_NONE)
-            json_array_append_new(row, json_integer((json_int_t)op->operands[k].tensor.buffer * 4 + op->operands[k].access));
+            json_array_append_new(
+                row, json_integer((json_int_t)op->operands[k].tensor.buffer * 4 + op->operands[k].access));
     put_indices(row, op->name);
     return row;
 }
@@ -97,15 +100,16 @@ static int pin_of(const struct stem_program *p, uint32_t position)
     return pin == STEM_NONE ? -1 : (int)pin;
 }
 
-static void put_ops(const struct stem_report *r, uint32_t k, const struct stem_timeline *t, const struct stem_alike *alike,
-                    struct stem_arena *a, json_t *out)
+static void put_ops(const struct stem_report *r, uint32_t k, const struct stem_timeline *t,
+                    const struct stem_alike *alike, struct stem_arena *a, json_t *out)
 {
     const struct stem_plan_variant *v = &r->plan->variants[k];
     json_t *classes = json_array(), *ops = json_array(), *critical = json_array();
     for (uint32_t i = 0; i < v->n_ops; i++) {
         if (alike->class[i] == json_array_size(classes))
             json_array_append_new(classes, class_row(r->plan, &v->ops[i], a));
-        json_array_append_new(ops, op_row(&v->ops[i], alike->class[i], pin_of(r->programs ? r->programs[k] : NULL, i), t, i));
+        json_array_append_new(
+            ops, op_row(&v->ops[i], alike->class[i], pin_of(r->programs ? r->programs[k] : NULL, i), t, i));
         if (t->critical[i])
             json_array_append_new(critical, json_integer(i));
     }
@@ -222,12 +226,12 @@ static json_t *variant(const struct stem_report *r, uint32_t k)
     for (uint32_t i = 0; i < r->plan->n_dims; i++)
         json_array_append_new(dim, json_integer(v->dim[i]));
     for (uint32_t i = 0; i < folds.len; i++)
-        json_array_append_new(fold, json_pack("[i,i,i]", (int)folds.at[i].first, (int)folds.at[i].period,
-                                              (int)folds.at[i].count));
+        json_array_append_new(
+            fold, json_pack("[i,i,i]", (int)folds.at[i].first, (int)folds.at[i].period, (int)folds.at[i].count));
     json_t *out = json_pack("{s:o, s:o, s:b, s:f, s:f, s:f, s:f, s:i, s:i, s:I, s:I, s:i}", "dim", dim, "folds", fold,
-                            "measured", t.measured, "length", t.length, "critical_us", v->critical_path_us, "total_us",
-                            v->total_us, "floor_us", v->floor_us, "events", (int)v->n_events, "events_bound",
-                            (int)v->events_bound, "slab", (json_int_t)v->slab_bytes, "slab_bound",
+                            "measured", t.measured, "length", t.length, "critical_us", v->critical_path_us,
+                            "total_us", v->total_us, "floor_us", v->floor_us, "events", (int)v->n_events,
+                            "events_bound", (int)v->events_bound, "slab", (json_int_t)v->slab_bytes, "slab_bound",
                             (json_int_t)v->slab_bound, "lanes", (int)v->lanes);
     put_ops(r, k, &t, &alike, a, out);
     put_buffers(v, a, out);
@@ -244,8 +248,8 @@ static json_t *diagnostics(const struct stem_report *r)
     json_t *rows = json_array();
     for (uint32_t i = 0; r->diags && i < stem_diags_count(r->diags); i++) {
         const struct stem_diag *d = stem_diags_get(r->diags, i);
-        json_t *row = json_pack("{s:s, s:o, s:o}", "severity", severity[d->severity], "pass", stem_json_text(d->pass), "text",
-                                stem_json_text(d->text));
+        json_t *row = json_pack("{s:s, s:o, s:o}", "severity", severity[d->severity], "pass", stem_json_text(d->pass),
+                                "text", stem_json_text(d->text));
         if (d->severity != STEM_REMARK)
             json_object_set_new(row, "id", json_integer(d->id));
         if (r->source && d->span.begin != UINT32_MAX && d->span.begin <= r->source->len) {
@@ -272,10 +276,10 @@ void stem_report_json(const struct stem_report *r, struct stem_out *o)
         json_array_append_new(dims, stem_json_text(p->dims[i]));
     for (uint32_t i = 0; i < p->n_variants; i++)
         json_array_append_new(variants, variant(r, i));
-    json_t *all = json_pack("{s:o, s:o, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name", stem_json_text(p->name),
-                            "source", stem_json_text(p->source), "sm", (int)p->sm, "kernels", (int)p->n_kernels, "compiled",
-                            r->programs != NULL, "order", stem_json_text(r->order), "streams", streams, "dims", dims,
-                            "variants", variants, "diags", diagnostics(r), "text",
+    json_t *all = json_pack("{s:o, s:o, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+                            stem_json_text(p->name), "source", stem_json_text(p->source), "sm", (int)p->sm, "kernels",
+                            (int)p->n_kernels, "compiled", r->programs != NULL, "order", stem_json_text(r->order),
+                            "streams", streams, "dims", dims, "variants", variants, "diags", diagnostics(r), "text",
                             r->source ? stem_json_text_n(r->source->text, r->source->len) : json_null());
     stem_json_put(all, o);
 }

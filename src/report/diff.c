@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changed between two plans, in words. Ops are the same if they have the same name and are as many-th of that name.
- * What happens to the same op of many layers is one line with a count.
+ * What changed between two plans, in words. Ops are the same if they have the same name and are as many-th of that
+ * name. What happens to the same op of many layers is one line with a count.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ struct side {
 
 struct diff {
     struct stem_arena *arena;
-    struct stem_strtab *keys;   /* names with their number; a key is a symbol's number */
-    struct stem_strtab *lines;  /* grouped lines of the section */
-    STEM_VEC(uint32_t) count;   /* by symbol of `lines` */
+    struct stem_strtab *keys;  /* names with their number; a key is a symbol's number */
+    struct stem_strtab *lines; /* grouped lines of the section */
+    STEM_VEC(uint32_t) count;  /* by symbol of `lines` */
     struct side a, b;
     struct stem_out *o;
     uint32_t total; /* lines with a difference */
@@ -169,13 +169,14 @@ static void one_op(struct diff *d, uint32_t i, uint32_t k)
         group(d, "'%s' runs %s, was %s", name, code_of(&d->b, k), code_of(&d->a, i));
     if (memcmp(a->grid, b->grid, sizeof a->grid) || memcmp(a->block, b->block, sizeof a->block) || a->smem != b->smem)
         group(d, "'%s' launches %ux%ux%u blocks of %ux%ux%u with %u bytes, was %ux%ux%u of %ux%ux%u with %u", name,
-              b->grid[0], b->grid[1], b->grid[2], b->block[0], b->block[1], b->block[2], b->smem, a->grid[0], a->grid[1],
-              a->grid[2], a->block[0], a->block[1], a->block[2], a->smem);
+              b->grid[0], b->grid[1], b->grid[2], b->block[0], b->block[1], b->block[2], b->smem, a->grid[0],
+              a->grid[1], a->grid[2], a->block[0], a->block[1], a->block[2], a->smem);
     if (a->programmatic != b->programmatic)
         group(d, "'%s' is %s launched programmatically", name, b->programmatic ? "now" : "no longer");
     if (a->bytes_read != b->bytes_read || a->bytes_written != b->bytes_written)
         group(d, "'%s' reads %llu and writes %llu bytes, was %llu and %llu", name, (unsigned long long)b->bytes_read,
-              (unsigned long long)b->bytes_written, (unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written);
+              (unsigned long long)b->bytes_written, (unsigned long long)a->bytes_read,
+              (unsigned long long)a->bytes_written);
     if (a->flops != b->flops)
         group(d, "'%s' takes %llu flops, was %llu", name, (unsigned long long)b->flops, (unsigned long long)a->flops);
 }
@@ -189,11 +190,13 @@ static void common_ops(struct diff *d)
     }
 }
 
-/* The fewest ops whose moving explains the new order: those outside a longest increasing subsequence (patience sorting). */
+/* The fewest ops whose moving explains the new order: those outside a longest increasing subsequence (patience
+ * sorting). */
 static void order(struct diff *d)
 {
     uint32_t n = 0, *at = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1);
-    uint32_t *top = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1), *back = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1);
+    uint32_t *top = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1),
+             *back = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1);
     uint32_t piles = 0;
     for (uint32_t i = 0; i < d->a.v->n_ops; i++) {
         uint32_t k = d->b.op_of[d->a.key[i]], low = 0, high = piles;
@@ -271,7 +274,8 @@ static void externals(struct diff *d)
         else if (b->bytes != a->bytes)
             group(d, "'%s': %llu bytes, was %llu", stem_name_pattern(a->name, d->arena), (unsigned long long)b->bytes,
                   (unsigned long long)a->bytes);
-        else if (b->dtype != a->dtype || b->rank != a->rank || b->kind != a->kind || memcmp(a->dim, b->dim, a->rank * sizeof *a->dim))
+        else if (b->dtype != a->dtype || b->rank != a->rank || b->kind != a->kind ||
+                 memcmp(a->dim, b->dim, a->rank * sizeof *a->dim))
             group(d, "'%s' has another type or shape", stem_name_pattern(a->name, d->arena));
     }
     for (uint32_t i = 0; i < d->b.p->n_external; i++)
@@ -331,7 +335,8 @@ static void whole(struct diff *d)
 
 uint32_t stem_plan_diff(const struct stem_plan *a, const struct stem_plan *b, struct stem_out *o)
 {
-    struct diff d = {.arena = stem_arena_new(), .keys = stem_strtab_new(), .lines = stem_strtab_new(), .a.p = a, .b.p = b, .o = o};
+    struct diff d = {
+        .arena = stem_arena_new(), .keys = stem_strtab_new(), .lines = stem_strtab_new(), .a.p = a, .b.p = b, .o = o};
     whole(&d);
     for (uint32_t k = 0; k < a->n_variants && same_dims(a, b); k++) {
         uint32_t m = a->n_dims ? stem_plan_find_variant(b, a->variants[k].dim) : b->n_variants ? 0 : STEM_NONE;

@@ -19,13 +19,16 @@ static void put_quoted(const char *s, struct stem_out *o)
 static void put_node(const struct stem_plan *p, const struct stem_plan_variant *v, const struct stem_timeline *t,
                      uint32_t i, struct stem_arena *a, struct stem_out *o)
 {
-    static const char *const color[] = {"#cfe0f7", "#fbdcb8", "#cdeccd", "#f3cfe3", "#e3d8f5", "#f6eeb0", "#c9ecec", "#e0e0e0"};
+    static const char *const color[] = {"#cfe0f7", "#fbdcb8", "#cdeccd", "#f3cfe3",
+                                        "#e3d8f5", "#f6eeb0", "#c9ecec", "#e0e0e0"};
     const struct stem_plan_op *op = &v->ops[i];
     stem_out_printf(o, "    n%u [label=", i);
     put_quoted(op->name, o);
-    stem_out_printf(o, ", fillcolor=\"%s\"%s, tooltip=", color[op->stream % 8], t->critical[i] ? ", penwidth=2.5" : "");
+    stem_out_printf(o, ", fillcolor=\"%s\"%s, tooltip=", color[op->stream % 8],
+                    t->critical[i] ? ", penwidth=2.5" : "");
     put_quoted(stem_arena_printf(a, "op %u, %s, stream %s, %.2f us, line %u", i, op->kind, p->streams[op->stream],
-                                 op->est_us, op->line), o);
+                                 op->est_us, op->line),
+               o);
     stem_out_str(o, "];\n");
 }
 
@@ -40,7 +43,9 @@ static void put_variant(const struct stem_plan *p, uint32_t k, struct stem_out *
         name = stem_arena_printf(a, "%s %s=%lld", name, p->dims[d], (long long)v->dim[d]);
     stem_out_str(o, "digraph ");
     put_quoted(name, o);
-    stem_out_str(o, " {\n  rankdir=TB;\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n");
+    stem_out_str(
+        o,
+        " {\n  rankdir=TB;\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n");
     for (uint32_t i = 0; i < v->n_ops; i++) {
         bool opens = !i || v->ops[i].segment != v->ops[i - 1].segment;
         if (opens && i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Repeats: 61 layers of a model are one stretch of ops, 61 times. Found in the issue order itself, so that it holds for
- * plans of any origin, and however layers interleave.
+ * Repeats: 61 layers of a model are one stretch of ops, 61 times. Found in the issue order itself, so that it holds
+ * for plans of any origin, and however layers interleave.
  */
 #include "report/report.h"
 
@@ -32,8 +32,8 @@ static struct stem_sym key(struct stem_strtab *table, const struct stem_plan_op 
 {
     return stem_intern_printf(table, "%s|%s|%u|%u|%u|%u %u %u|%u %u %u|%u|%u|%d %d|%u %u|%llu %llu %llu|%u",
                               stem_name_pattern(op->name, a), op->kind, (unsigned)op->work, op->stream, op->kernel,
-                              op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1], op->block[2], op->smem,
-                              op->function, op->programmatic, op->memset_value, op->line, op->column,
+                              op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1], op->block[2],
+                              op->smem, op->function, op->programmatic, op->memset_value, op->line, op->column,
                               (unsigned long long)op->bytes_read, (unsigned long long)op->bytes_written,
                               (unsigned long long)op->flops, op->resource);
 }

@@ -52,7 +52,7 @@ function buildGraph(panel) {
       g = layoutGraph(state.m, state.layout.shown);
       const n = new Set(state.m.lane.filter(x => x >= 0)).size, s = state.m.streamRows.length;
       note.textContent = `${n} lane${n === 1 ? '' : 's'} predicted for ${s} stream${s === 1 ? '' : 's'}; ` +
-        (n > s ? 'the rings show where the driver opens more than the streams need.' : 'rows and colours are lanes.');
+        (n > s ? 'the rings show where the driver opens more than the streams need.' + (g.rows.length < n ? ' Not all are in the repeats drawn: u unfolds.' : '') : 'rows and colours are lanes.');
     },
     show(op) { const p = g.at.get(op.id); if (p) plot.show(p.depth, p.depth + 1); },
   };

@@ -10,7 +10,8 @@ enum { INDENT = 2 };
 
 void stem_grid_new(struct stem_grid *g, uint32_t rows, uint32_t columns, struct stem_arena *a)
 {
-    *g = (struct stem_grid){.rows = rows, .cap = columns, .cell = STEM_NEW_ARRAY(a, uint32_t, (size_t)rows * columns)};
+    *g =
+        (struct stem_grid){.rows = rows, .cap = columns, .cell = STEM_NEW_ARRAY(a, uint32_t, (size_t)rows * columns)};
 }
 
 static uint32_t *at(const struct stem_grid *g, uint32_t row, uint32_t column)
@@ -98,7 +99,8 @@ static void put_code(uint32_t c, bool ascii, struct stem_out *o)
 static void put_cell(uint32_t c, bool ascii, struct stem_out *o)
 {
     /* By UP 1, DOWN 2, LEFT 4, RIGHT 8. */
-    static const char *const box[16] = {" ", "╵", "╷", "│", "╴", "┘", "┐", "┤", "╶", "└", "┌", "├", "─", "┴", "┬", "┼"};
+    static const char *const box[16] = {" ", "╵", "╷", "│", "╴", "┘", "┐", "┤",
+                                        "╶", "└", "┌", "├", "─", "┴", "┬", "┼"};
     if (c >= 32)
         put_code(c, ascii, o);
     else if (c & STEM_CELL_WALL)
@@ -126,7 +128,8 @@ static uint32_t cut(const struct stem_grid *g, uint32_t from, uint32_t width)
     return from + width;
 }
 
-static void put_row(const struct stem_grid *g, uint32_t row, uint32_t from, uint32_t to, bool ascii, struct stem_out *o)
+static void put_row(const struct stem_grid *g, uint32_t row, uint32_t from, uint32_t to, bool ascii,
+                    struct stem_out *o)
 {
     while (to > from && !*at(g, row, to - 1))
         to--;
@@ -144,7 +147,8 @@ void stem_grid_print(const struct stem_grid *g, const char *const *labels, struc
     uint32_t width = style.width - INDENT - margin - 1;
     for (uint32_t from = 0, to; from < g->columns; from = to) {
         if (max_parts && parts == max_parts) {
-            stem_out_printf(o, "  (goes on for %u more columns: mainstem report draws all of it)\n", g->columns - from);
+            stem_out_printf(o, "  (goes on for %u more columns: mainstem report draws all of it)\n",
+                            g->columns - from);
             return;
         }
         to = cut(g, from, width);

@@ -23,8 +23,8 @@ void stem_grid_line(struct stem_grid *g, uint32_t row, uint32_t column, uint32_t
 /* Columns of a name: UTF-8, control characters as '?'. */
 uint32_t stem_name_columns(const char *name);
 void stem_grid_name(struct stem_grid *g, uint32_t row, uint32_t column, const char *name);
-/* Rows with their labels; wider drawings go on below, cut where no name stands if that is possible. At most `max_parts` such
- * parts are printed (0: all). */
+/* Rows with their labels; wider drawings go on below, cut where no name stands if that is possible. At most
+ * `max_parts` such parts are printed (0: all). */
 void stem_grid_print(const struct stem_grid *g, const char *const *labels, struct stem_text_style style,
                      uint32_t max_parts, struct stem_out *o);
 

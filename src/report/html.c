@@ -19,11 +19,20 @@ static void put_escaped(const char *s, struct stem_out *o)
 {
     for (; *s; s++)
         switch (*s) {
-        case '<': stem_out_str(o, "&lt;"); break;
-        case '>': stem_out_str(o, "&gt;"); break;
-        case '&': stem_out_str(o, "&amp;"); break;
-        case '"': stem_out_str(o, "&quot;"); break;
-        default: stem_out_char(o, *s);
+        case '<':
+            stem_out_str(o, "&lt;");
+            break;
+        case '>':
+            stem_out_str(o, "&gt;");
+            break;
+        case '&':
+            stem_out_str(o, "&amp;");
+            break;
+        case '"':
+            stem_out_str(o, "&quot;");
+            break;
+        default:
+            stem_out_char(o, *s);
         }
 }
 
@@ -44,8 +53,12 @@ void stem_report_html(const struct stem_report *r, struct stem_out *o)
     for (const char *mark; (mark = strstr(t, "{{")); t = strstr(mark, "}}") + 2) {
         stem_out_bytes(o, t, (size_t)(mark - t));
         switch (mark[2]) {
-        case 't': put_escaped(r->plan->name, o); break;
-        case 'd': stem_report_json(r, o); break;
+        case 't':
+            put_escaped(r->plan->name, o);
+            break;
+        case 'd':
+            stem_report_json(r, o);
+            break;
         default:
             if (!strncmp(mark, "{{style", 7))
                 stem_out_str(o, file("page.css"));

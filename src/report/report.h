@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What people look at: when each op of a plan runs by the estimates, which stretches repeat, and the schedule as text,
- * as DOT, as a trace, as one HTML page, and as a comparison with another plan.
+ * What people look at: when each op of a plan runs by the estimates, which stretches repeat, and the schedule as
+ * text, as DOT, as a trace, as one HTML page, and as a comparison with another plan.
  *
  * Everything here is a pure function of its arguments; results live in the arena or the stem_out of the caller.
  */
@@ -30,19 +30,20 @@ struct stem_timeline {
     bool measured;  /* times are from a trace, not from estimates */
 };
 
-/* By the estimates: an op starts when its stream is free, what it waits for is done, and the segments before its own have
- * ended. The rule is that of stem_schedule_estimate, so `length` is the variant's critical_path_us. */
+/* By the estimates: an op starts when its stream is free, what it waits for is done, and the segments before its own
+ * have ended. The rule is that of stem_schedule_estimate, so `length` is the variant's critical_path_us. */
 void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_streams, struct stem_arena *a,
                             struct stem_timeline *t);
-/* From a trace in Chrome's JSON format: complete events ("ph": "X") that name ops in args.op (a number), by the op's name, or by the
- * kernel's name; the k-th event of a name is the k-th op of that name. False, with *why in the arena, if the text is no
- * such trace, or an op has no event. */
+/* From a trace in Chrome's JSON format: complete events ("ph": "X") that name ops in args.op (a number), by the op's
+ * name, or by the kernel's name; the k-th event of a name is the k-th op of that name. False, with *why in the arena,
+ * if the text is no such trace, or an op has no event. */
 bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_variant *v, const char *text, size_t len,
                          struct stem_arena *a, struct stem_timeline *t, const char **why);
 
 /* ---- repeats (fold.c) ---- */
 
-/* Two ops are alike if they differ in nothing but buffers, layer, segment and the numbers in brackets of their names. */
+/* Two ops are alike if they differ in nothing but buffers, layer, segment and the numbers in brackets of their names.
+ */
 struct stem_alike {
     uint32_t *class; /* by op: numbered by first appearance */
     uint32_t n_classes;
@@ -70,7 +71,8 @@ struct stem_text_style {
     uint32_t width; /* columns, at least 40 */
     bool ascii;
 };
-/* The schedule of one variant as rows of op names, one row for each stream that has ops; repeats once, with their count. */
+/* The schedule of one variant as rows of op names, one row for each stream that has ops; repeats once, with their
+ * count. */
 void stem_schedule_text(const struct stem_plan *p, const struct stem_plan_variant *v, struct stem_text_style style,
                         struct stem_out *o);
 /* True if two variants of a plan give the same text but for times. */
@@ -85,8 +87,8 @@ void stem_schedule_trace(const struct stem_plan *p, struct stem_out *o);
 
 /* ---- comparison (diff.c) ---- */
 
-/* In words, what changed from `a` to `b`; the number of lines with a difference, 0 if the plans do the same. `b` may have other
- * names for the same plan file. */
+/* In words, what changed from `a` to `b`; the number of lines with a difference, 0 if the plans do the same. `b` may
+ * have other names for the same plan file. */
 uint32_t stem_plan_diff(const struct stem_plan *a, const struct stem_plan *b, struct stem_out *o);
 
 /* ---- the page (data.c, html.c) ---- */

@@ -5,8 +5,8 @@
  *     main ─ x ─┬─ gate ─ route ─ routed ─┬─ out ─
  *     side      └─ up ─ act ─ shared ─────┘
  *
- * A line goes down (or up) from behind an op to the first op of another stream that waits for it. Columns say what comes
- * before what, not how long anything takes.
+ * A line goes down (or up) from behind an op to the first op of another stream that waits for it. Columns say what
+ * comes before what, not how long anything takes.
  */
 #include <string.h>
 
@@ -79,7 +79,8 @@ static void note(struct drawing *d, uint32_t from, uint32_t to)
 }
 
 /* A wait of op `to` for op `from` of another row, right behind this or, where the row of `to` is
- * farther already, from `join` on. If something has been placed behind `from` on its row meanwhile, only the column that was left for this right behind it will do. */
+ * farther already, from `join` on. If something has been placed behind `from` on its row meanwhile, only the column
+ * that was left for this right behind it will do. */
 static void wait(struct drawing *d, uint32_t from, uint32_t to, uint32_t join)
 {
     uint32_t a = row(d, from), b = row(d, to), column = d->behind[from - d->fold->first];
@@ -260,7 +261,8 @@ static void heading(const struct stem_plan_variant *v, const struct stem_fold *f
     stem_out_printf(o, ", %.1f us", (end - begin) / f->count);
     stem_out_str(o, f->count > 1 ? " each" : "");
     if (last->segment != first->segment)
-        stem_out_printf(o, ", segments %u to %u", first->segment, v->ops[f->first + f->period * f->count - 1].segment);
+        stem_out_printf(o, ", segments %u to %u", first->segment,
+                        v->ops[f->first + f->period * f->count - 1].segment);
     else if (v->n_segments > 1)
         stem_out_printf(o, ", segment %u", first->segment);
     stem_out_char(o, '\n');

@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct chain {
-    uint32_t *cause; /* the op whose end let this one start; STEM_NONE: nothing did */
+    uint32_t *cause;   /* the op whose end let this one start; STEM_NONE: nothing did */
     uint32_t last_end; /* of the segments before: the op that ended last */
 };
 
@@ -90,7 +90,8 @@ static uint32_t op_of(const struct reader *r, const json_t *event)
     const char *name = json_string_value(json_object_get(event, "name"));
     if (json_is_integer(number))
         return json_integer_value(number) >= 0 && json_integer_value(number) < r->v->n_ops
-                   ? (uint32_t)json_integer_value(number) : STEM_NONE;
+                   ? (uint32_t)json_integer_value(number)
+                   : STEM_NONE;
     for (int kernel = 0; name && kernel < 2; kernel++)
         for (uint32_t i = 0; i < r->v->n_ops; i++)
             if (!r->seen[i] && names(r, i, name, kernel))
@@ -101,11 +102,13 @@ static uint32_t op_of(const struct reader *r, const json_t *event)
 static void read_event(struct reader *r, const json_t *event)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));
-    json_t *ts = json_object_get(event, "ts"), *dur = json_object_get(event, "dur"), *pid = json_object_get(event, "pid");
+    json_t *ts = json_object_get(event, "ts"), *dur = json_object_get(event, "dur"),
+           *pid = json_object_get(event, "pid");
     if (!phase || strcmp(phase, "X") || !json_is_number(ts) || !json_is_number(dur) || json_number_value(dur) < 0)
         return;
     /* Traces of ours have a process for each variant. */
-    bool other = json_object_get(json_object_get(event, "args"), "op") && json_integer_value(pid) != r->v - r->p->variants;
+    bool other =
+        json_object_get(json_object_get(event, "args"), "op") && json_integer_value(pid) != r->v - r->p->variants;
     uint32_t op = other ? STEM_NONE : op_of(r, event);
     if (op == STEM_NONE || r->seen[op])
         return;
@@ -114,7 +117,8 @@ static void read_event(struct reader *r, const json_t *event)
     r->t->end[op] = json_number_value(ts) + json_number_value(dur);
 }
 
-/* Backwards from the last end: the op that ended last before this one started, on its stream or with an edge to it. */
+/* Backwards from the last end: the op that ended last before this one started, on its stream or with an edge to it.
+ */
 static void measured_chain(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
 {
     struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};
@@ -135,7 +139,8 @@ bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_varia
                          struct stem_arena *a, struct stem_timeline *t, const char **why)
 {
     json_error_t error;
-    json_t *all = json_loadb(text, len, 0, &error), *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
+    json_t *all = json_loadb(text, len, 0, &error),
+           *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
     struct reader r = {p, v, t, STEM_NEW_ARRAY(a, bool, v->n_ops + 1)};
     double begin = 0;
     size_t i;

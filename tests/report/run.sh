@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# The schedule as text, as DOT and as a trace, and the comparison of plans, against expectations in expect/. Times and byte counts
+# are taken out: they are the cost model's. UPDATE=1 rewrites the expectations.
+set -u
+here=$SRCDIR/tests/report
+scratch=$BUILDDIR/tests/scratch/report
+rm -rf "$scratch" && mkdir -p "$scratch" || exit 99
+passed=0 failed=0
+ex=$SRCDIR/examples
+
+same() { # NAME: $scratch/NAME is as expected
+    [ "${UPDATE:-}" ] && mkdir -p "$here/expect" && cp "$scratch/$1" "$here/expect/$1"
+    if diff -u "$here/expect/$1" "$scratch/$1"; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL: $1"; fi
+}
+is() { # WHAT GOT EXPECTED
+    if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL: $1: got '$2', expected '$3'"; fi
+}
+# The drawing without the summary above it (up to the first empty line) and without times.
+drawing() {
+    name=$1 && shift
+    "$MAINSTEM" compile --no-warnings "$@" | sed '1,/^$/d; s/, [0-9.]* us\( each\)*//' >"$scratch/$name"
+    same "$name"
+}
+
+have_utf8=
+LC_ALL=C.UTF-8 locale charmap 2>/dev/null | grep -q UTF-8 && have_utf8=1
+for model in dual_stream_moe qkv_three_streams piecewise inline_kernel; do
+    LC_ALL=C drawing $model.ascii "$ex/$model.stem"
+    [ $have_utf8 ] && LC_ALL=C.UTF-8 drawing $model.utf8 "$ex/$model.stem"
+    LC_ALL=C.UTF-8 drawing $model.ascii --ascii "$ex/$model.stem"
+done
+LC_ALL=C drawing forks.ascii "$here/forks.stem"
+LC_ALL=C drawing forks-side-first.ascii "$here/forks.stem" --order=side-first
+LC_ALL=C drawing forks-one-stream.ascii "$here/forks.stem" --one-stream
+LC_ALL=C drawing forks-sizes.ascii "$here/forks.stem" --dim T=1,4
+
+is 'no line is wider than 100 columns in a pipe' \
+    "$(for m in "$ex"/*.stem "$here"/*.stem; do LC_ALL=C "$MAINSTEM" compile --no-warnings "$m"; done | sed '/^ops\|^[a-z_]*\[/d' | awk 'length > 100' | wc -l | tr -d ' ')" 0
+is '--no-schedule leaves the summary' "$("$MAINSTEM" compile --no-schedule "$here/forks.stem" | grep -c '^$')" 0
+is '-q prints nothing' "$("$MAINSTEM" compile -q "$here/forks.stem")" ''
+
+"$MAINSTEM" compile -q "$here/forks.stem" -o "$scratch/a" --emit=plan,dot,trace
+is 'only what was asked for is written' "$(ls "$scratch/a" | tr '\n' ' ')" 'forks.dot forks.plan.json forks.trace.json '
+sed 's/, [0-9.]* us,/,/; s/, penwidth=2.5, tool/, tool/' "$scratch/a/forks.dot" >"$scratch/forks.dot"
+same forks.dot
+if command -v dot >/dev/null 2>&1; then
+    dot -Tsvg "$scratch/a/forks.dot" >/dev/null 2>&1
+    is 'Graphviz reads it' $? 0
+fi
+"$MAINSTEM" compile -q "$here/forks.stem" -o "$scratch/a" --emit=dots 2>/dev/null
+is 'what --emit does not know is the command line'"'"'s fault' $? 2
+
+if command -v python3 >/dev/null 2>&1; then
+    python3 "$here/check_trace.py" "$scratch/a/forks.plan.json" "$scratch/a/forks.trace.json"
+    is 'the trace has the plan'"'"'s ops, tracks and edges' $? 0
+fi
+
+changes() { # NAME ARGUMENT...: from the plan of forks.stem to what the arguments make of it
+    name=$1 && shift
+    rm -rf "$scratch/b" && "$MAINSTEM" compile -q --no-warnings "$here/forks.stem" -o "$scratch/b" --emit=plan "$@"
+    "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/b/forks.plan.json" >"$scratch/raw"
+    is "$name: exit status" $? 4
+    sed 's/: [0-9.]* us, was [0-9.]* us/: other/; /bytes/s/[0-9][0-9]*/N/g' "$scratch/raw" >"$scratch/$name"
+    same "$name"
+}
+changes diff-side-first --order=side-first
+changes diff-one-stream --one-stream
+changes diff-sizes --dim T=1,4
+"$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/a/forks.plan.json" >"$scratch/raw"
+is 'a plan does the same as itself' "$? $(cat "$scratch/raw")" '0 the plans do the same'
+"$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/nothing.json" 2>/dev/null
+is 'a file that is not there' $? 3
+echo '{' >"$scratch/bad.json"
+"$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/bad.json" 2>/dev/null
+is 'a file that is no plan' $? 1
+
+# The page from a plan, and with a trace; what the page looks like is tested in a browser.
+"$MAINSTEM" report "$scratch/a/forks.plan.json" -o "$scratch/plan.html" >/dev/null
+is 'a report of a plan' $? 0
+"$MAINSTEM" report "$here/forks.stem" --trace "$scratch/a/forks.trace.json" -o "$scratch/traced.html" >/dev/null
+is 'a report with times from a trace' "$? $(grep -c '"measured":true' "$scratch/traced.html")" '0 1'
+echo '{"traceEvents": [{"ph": "X", "name": "x", "ts": 0, "dur": 1}]}' >"$scratch/short.json"
+"$MAINSTEM" report "$here/forks.stem" --trace "$scratch/short.json" -o "$scratch/no.html" >/dev/null 2>"$scratch/err"
+is 'a trace that lacks ops' "$? $(grep -c 'no event is about op' "$scratch/err")" '3 1'
+"$MAINSTEM" report "$here/forks.stem" --trace "$scratch/bad.json" -o "$scratch/no.html" >/dev/null 2>&1
+is 'a trace that is no JSON' "$?" 3
+"$MAINSTEM" report "$here/forks.stem" -o "$scratch/1.html" >/dev/null && "$MAINSTEM" report "$here/forks.stem" -o "$scratch/2.html" >/dev/null
+cmp -s "$scratch/1.html" "$scratch/2.html"
+is 'the same input gives the same page' $? 0
+
+echo "report: $passed passed, $failed failed"
+[ $failed -eq 0 ]
