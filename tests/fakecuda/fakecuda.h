@@ -20,13 +20,13 @@
 #pragma GCC visibility push(default)
 
 /* Live objects. Special streams (legacy, per-thread) and the primary context's own bookkeeping are not counted. */
-struct fakecuda_counts {
+struct fakecuda_counts { /* without padding: tests compare its bytes */
+    uint64_t bytes;
     uint32_t contexts; /* retained primary contexts */
     uint32_t context_references;
     uint32_t streams, events, modules, graphs, nodes, execs, pools;
     uint32_t captures;    /* begun, not ended */
     uint32_t allocations; /* device memory, whether its allocation or free has executed yet or not */
-    uint64_t bytes;
     uint32_t host_allocations;
     uint32_t pending; /* operations issued, not executed */
     uint32_t faults;  /* what fakecuda_faults() lists */
