@@ -2,3 +2,6 @@
 EXAMPLES = %D%/dual_stream_moe.stem %D%/dsa_indexer.stem %D%/inline_kernel.stem %D%/piecewise.stem \
 	%D%/qkv_three_streams.stem
 EXTRA_DIST += $(EXAMPLES) $(EXAMPLES:.stem=.md)
+# Foreign projects around what `mainstem emit` writes; built by tests/emit/embed.sh.
+EXTRA_DIST += %D%/embed/c/Makefile %D%/embed/c/decode.c %D%/embed/cmake/CMakeLists.txt %D%/embed/cmake/buckets.cpp \
+	%D%/embed/pytorch/embed.py

@@ -70,7 +70,7 @@ API int emitted_create(const struct emitted_options *o, void **p, struct emitted
     x.nvrtc = o->nvrtc;
 #endif
 #ifdef EXTERN_NAME
-    extern_fn = o->fn;
+    extern_fn = o->fn ? o->fn : extern_fn;
     x.EXTERN_NAME = o->fn ? call_extern : NULL;
 #endif
     GIVE(model_create(&x, (struct model_program **)p, &err));

@@ -112,23 +112,31 @@ static bool build(struct program *p, const char *dir)
 
 bool program_make(struct program *p, bool *skip)
 {
-    char dir[1024], header[1024];
+    char header[1024], *dir = p->dir;
     const char *builddir = getenv("BUILDDIR") ? getenv("BUILDDIR") : ".";
     snprintf(header, sizeof header, "%s/include/cuda.h", CUDA_HOME);
     *skip = access(header, R_OK) != 0;
     if (*skip)
         return false;
-    snprintf(dir, sizeof dir, "%s/tests/scratch", builddir);
+    snprintf(dir, sizeof p->dir, "%s/tests/scratch", builddir);
     mkdir(dir, 0777);
-    snprintf(dir, sizeof dir, "%s/tests/scratch/emit_%s%s", builddir, p->name, p->source ? "_source" : "");
+    snprintf(dir, sizeof p->dir, "%s/tests/scratch/emit_%s_%ld", builddir, p->name, (long)getpid());
     mkdir(dir, 0777);
     return compile(p) && emit(p, dir) && build(p, dir);
 }
 
 void program_drop(struct program *p)
 {
+    static const char *const names[] = {"model.h", "model.c", "model.cu", "model.mk", "CMakeLists.txt", "model_cubin.c",
+                                        "model_source.c", "model.so"};
+    char path[2048];
     if (p->library)
         dlclose(p->library);
+    for (size_t i = 0; p->dir[0] && i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", p->dir, names[i]);
+        unlink(path);
+    }
+    rmdir(p->dir);
     stem_compiled_free(p->compiled);
 }
 

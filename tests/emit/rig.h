@@ -21,6 +21,7 @@ struct program {
     const char *dims[1];     /* buckets */
     const char *extern_name; /* its function, which rig.c has: doubles f32 */
     bool source;             /* embed the kernels' source */
+    char dir[1024];          /* of its sources, removed at the end */
     struct stem_compiled *compiled;
     const struct stem_plan *plan;
     void *library;

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Emitted sources of every example, in each way of embedding kernels, compile without a warning as C and as C++ with every
+# compiler there is, the same bytes each time; the foreign projects of examples/embed build, and run if there is a GPU.
+set -u
+: "${MAINSTEM:?}" "${SRCDIR:?}" "${BUILDDIR:?}"
+cuda=${CUDA_HOME:-/usr/local/cuda}
+[ -f "$cuda/include/cuda.h" ] || { echo 'skipped: no cuda.h, so emitted code cannot be compiled'; exit 77; }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/embed.XXXXXX") || exit 99
+trap 'rm -rf "$dir"' EXIT
+fail=0 n=0
+complain() { echo "FAIL  $*"; fail=1; }
+
+compile() { # FILE
+    local file=$1 c
+    for c in 'gcc -std=c11' 'clang -std=c11' 'g++ -std=c++17 -x c++' 'clang++ -std=c++17 -x c++'; do
+        command -v "${c%% *}" >/dev/null || continue
+        n=$((n + 1))
+        # shellcheck disable=SC2086
+        $c -O1 -Wall -Wextra -Wpedantic -Werror -isystem "$cuda/include" -c -o "$dir/o.o" "$file" || complain "$c $file"
+    done
+}
+
+emit() { # DIR EXAMPLE OPTIONS...
+    local out=$1 example=$2
+    shift 2
+    "$MAINSTEM" emit "$SRCDIR/examples/$example.stem" -o "$out" --no-warnings "$@" || complain "emit $example $*"
+}
+
+for example in dual_stream_moe dsa_indexer inline_kernel piecewise qkv_three_streams; do
+    emit "$dir/a" $example --dim T=1,4 --embed=source
+    emit "$dir/b" $example --dim T=1,4 --embed=source
+    diff -r "$dir/a" "$dir/b" >/dev/null || complain "$example: two emissions differ"
+    compile "$dir/a/$example.c"
+    compile "$dir/a/${example}_source.c"
+    rm -rf "$dir/a" "$dir/b"
+done
+emit "$dir/none" qkv_three_streams --dim T=4 --embed=none
+compile "$dir/none/qkv_three_streams.c"
+# One bucket, no slab to speak of, C++-safe header alone.
+printf '#include "qkv_three_streams.h"\nint main() { return QKV_THREE_STREAMS_OK; }\n' >"$dir/none/use.c"
+compile "$dir/none/use.c"
+
+for bad in '-o' '--embed=ptx -o x' '--name=1x -o x' '--arch=90 -o x'; do
+    # shellcheck disable=SC2086
+    "$MAINSTEM" emit "$SRCDIR/examples/piecewise.stem" $bad >/dev/null 2>&1
+    [ $? = 2 ] || complain "emit $bad: exit status is not 2"
+done
+
+if ls "$cuda"/lib64/libnvrtc.so* >/dev/null 2>&1; then embed=cubin; else embed=source; fi
+emit "$dir/vendor" qkv_three_streams --dim T=1,4,16,64 --name qkv --embed=$embed
+[ $embed = source ] || compile "$dir/vendor/qkv_cubin.c"
+run() { # WHAT PROGRAM
+    "$2"
+    case $? in 0) echo "ok    $1" ;; 77) echo "ok    $1 (built; no GPU)" ;; *) complain "$1" ;; esac
+}
+cp -r "$SRCDIR/examples/embed/c" "$SRCDIR/examples/embed/cmake" "$dir" && chmod -R u+w "$dir/c" "$dir/cmake"
+if make -s -C "$dir/c" VENDOR="$dir/vendor" CUDA_HOME="$cuda" CFLAGS='-O1 -Wall -Wextra -Wpedantic -Werror'; then
+    run 'examples/embed/c' "$dir/c/decode"
+else
+    complain 'examples/embed/c does not build'
+fi
+if command -v cmake >/dev/null; then
+    if CUDA_HOME=$cuda cmake -S "$dir/cmake" -B "$dir/cmake/build" -DVENDOR="$dir/vendor" >"$dir/log" 2>&1 &&
+        cmake --build "$dir/cmake/build" >>"$dir/log" 2>&1; then
+        run 'examples/embed/cmake' "$dir/cmake/build/buckets"
+    else
+        cat "$dir/log"
+        complain 'examples/embed/cmake does not build'
+    fi
+fi
+echo "$n compilations"
+exit $fail
