@@ -6,3 +6,4 @@ EXTRA_DIST += %D%/plan.md %D%/runtime.md
 EXTRA_DIST += %D%/passes.md
 EXTRA_DIST += %D%/ir.md %D%/ops.md
 EXTRA_DIST += %D%/kernels.md
+EXTRA_DIST += %D%/emit.md

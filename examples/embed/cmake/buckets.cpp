@@ -22,11 +22,12 @@ int main(int argc, char **argv)
         std::fprintf(stderr, "buckets: %s\n", err.message);
         return 1;
     }
-    for (int64_t tokens : {1, 2, 3, 5, 64, 65}) {
+    const int64_t counts[] = {1, 2, 3, 5, 64, 65};
+    for (int64_t tokens : counts) {
         int64_t bucket = qkv_bucket(tokens);
         std::printf("%lld tokens: %lld rows\n", static_cast<long long>(tokens), static_cast<long long>(bucket));
-        if (bucket == 0)
-            qkv_launch(program, tokens, nullptr, &err), std::printf("  %s\n", err.message);
+        if (bucket == 0 && qkv_launch(program, tokens, nullptr, &err) == QKV_E_BUCKET)
+            std::printf("  %s\n", err.message);
     }
     std::printf("%d tensors, from %s to %s\n", static_cast<int>(QKV_N_TENSORS), qkv_tensor_name(0),
                 qkv_tensor_name(QKV_N_TENSORS - 1));
