@@ -131,6 +131,7 @@ function layoutTime(m, folded) {
     }
     t = Math.max(end, t);
   }
+  if (!pieces.length) pieces.push({ x0: 0, x1: 1, t0: 0 });
   const placed = new Float64Array(m.ops.length).fill(-1);
   for (const i of shown) placed[i] = place(pieces, m.ops[i].start, i);
   function piece(list, time) {
