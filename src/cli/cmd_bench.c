@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `mainstem bench FILE`: the same program as one stream, main-first and side-first, captured and built node by node, in
- * one process over the same weights; replays of all ways take turns. Prints a table, in Markdown.
+ * `mainstem bench FILE`: the same program as one stream, main-first (with and without early launches) and side-first,
+ * captured and built node by node, in one process over the same weights; replays of all ways take turns. Prints a table, in Markdown.
  */
 #include "cli/gpu_check.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 
-enum { N_WAYS = 6, N_PLANS = 3 };
+enum { N_WAYS = 8, N_PLANS = 4 };
 
 struct bench {
     struct stem_cli_compile compile;
@@ -20,7 +20,7 @@ struct bench {
 
 struct way {
     const char *schedule, *built;
-    uint32_t plan; /* 0 one stream, 1 main-first, 2 side-first */
+    uint32_t plan; /* 0 one stream, 1 main-first, 2 side-first, 3 main-first with early launches */
     enum stem_run_by by;
     struct stem_cli_exec exec;
     struct stem_replay replay;
@@ -69,6 +69,7 @@ static bool compile_all(struct bench *b, struct stem_compiled **out, int *status
         struct stem_cli_compile c = b->compile;
         c.args.options.one_stream = i == 0;
         c.args.options.order = i == 2 ? STEM_ORDER_SIDE_FIRST : STEM_ORDER_MAIN_FIRST;
+        c.args.options.pdl = i == 3;
         c.no_warnings = true; /* side-first is warned about, rightly; here it is wanted */
         out[i] = stem_cli_compile(&c, status);
         if (!out[i] || !out[i]->plan)
@@ -190,6 +191,8 @@ static int bench(struct bench *b, struct stem_gpu *g, struct stem_compiled **c)
         {"main-first", "node by node", 1, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
         {"side-first", "captured", 2, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
         {"side-first", "node by node", 2, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
+        {"main-first, PDL", "captured", 3, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
+        {"main-first, PDL", "node by node", 3, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
     };
     struct stem_rt_error err;
     int status = STEM_EXIT_OK;

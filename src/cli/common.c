@@ -22,6 +22,8 @@ enum {
     OPT_MAX_LANES,
     OPT_BUDGET,
     OPT_NO_FUSE,
+    OPT_PDL,
+    OPT_NO_PDL,
     OPT_FROM,
     OPT_PASSES,
     OPT_STOP,
@@ -48,6 +50,8 @@ static const struct argp_option options[] = {
     {"inplace", OPT_INPLACE, "WAY", 0, "In place against a concurrent reader: auto (default), wait, copy", 2},
     {"memory-budget", OPT_BUDGET, "BYTES", 0, "Largest slab; buys bytes with extra edges (suffixes K, M, G)", 2},
     {"no-fuse", OPT_NO_FUSE, 0, 0, "Do not fuse pointwise chains", 2},
+    {"pdl", OPT_PDL, 0, 0, "Launch kernels before their predecessor has completed (sm_90 and later)", 2},
+    {"no-pdl", OPT_NO_PDL, 0, 0, "Launch no kernel early (default)", 2},
     {"from", OPT_FROM, "KIND", 0, "What FILE is: stem (default), ir", 3},
     {"passes", OPT_PASSES, "LIST", 0, "Run only these passes", 3},
     {"stop-after", OPT_STOP, "STEP", 0, "Stop after parse, check, expand or a pass", 3},
@@ -137,6 +141,8 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     case OPT_MAX_LANES: o->max_lanes = (uint32_t)number(state, arg, "--max-lanes", 1, UINT32_MAX - 1); return 0;
     case OPT_BUDGET: o->memory_budget = number(state, arg, "--memory-budget", 1, UINT64_MAX - 1); return 0;
     case OPT_NO_FUSE: o->no_fuse = true; return 0;
+    case OPT_PDL:
+    case OPT_NO_PDL: o->pdl = key == OPT_PDL; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

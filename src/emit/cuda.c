@@ -31,6 +31,7 @@ struct stem_cuda {
     STEM_VEC(const char *) headers; /* names, by first need */
     STEM_VEC(struct kernel *) kernels;
     struct kernel *by_name;
+    bool early;
 };
 
 struct stem_cuda *stem_cuda_new(void)
@@ -119,6 +120,11 @@ uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, con
     return k->index;
 }
 
+void stem_cuda_early(struct stem_cuda *u)
+{
+    u->early = true;
+}
+
 uint32_t stem_cuda_count(const struct stem_cuda *u)
 {
     return u->kernels.len;
@@ -194,10 +200,17 @@ static void print_header(const struct stem_cuda *u, uint32_t i, struct stem_out 
     print_block(o, stem_op_header(u->headers.at[i]));
 }
 
+static void print_switches(const struct stem_cuda *u, struct stem_out *o)
+{
+    if (u->early)
+        stem_out_str(o, "#define STEM_PDL 1\n");
+}
+
 void stem_cuda_print(const struct stem_cuda *u, const char *name, struct stem_out *o)
 {
     stem_out_printf(o, "// CUDA C of the module %s: %u kernel%s.\n", name, u->kernels.len,
                     u->kernels.len == 1 ? "" : "s");
+    print_switches(u, o);
     for (uint32_t i = 0; i < u->headers.len; i++)
         print_header(u, i, o);
     for (uint32_t i = 0; i < u->kernels.len; i++)
@@ -208,6 +221,7 @@ void stem_cuda_print_one(const struct stem_cuda *u, uint32_t i, const char *name
 {
     const struct kernel *k = u->kernels.at[i];
     stem_out_printf(o, "// CUDA C of the module %s: the kernel %s.\n", name, k->name);
+    print_switches(u, o);
     for (uint32_t h = 0; h < k->n_headers; h++)
         print_header(u, k->header[h], o);
     print_kernel(k, name, o);

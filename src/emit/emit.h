@@ -36,6 +36,10 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l);
 uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, const struct stem_decl *d,
                           uint32_t threads, uint32_t smem);
 
+/* Some launch is programmatic: kernels let their successor start early (STEM_PDL in ops/common). Without this no kernel
+ * does, whatever the launch says. */
+void stem_cuda_early(struct stem_cuda *u);
+
 uint32_t stem_cuda_count(const struct stem_cuda *u);
 /* Kernel i; `name` lives as long as `u`. */
 struct stem_plan_kernel stem_cuda_kernel(const struct stem_cuda *u, uint32_t i);

@@ -238,7 +238,10 @@ static void emit_op(struct part *t, uint32_t position)
         .bytes_written = op->cost.bytes_written,
         .flops = op->cost.flops,
         .est_us = op->est_us,
+        .programmatic = op->programmatic,
     };
+    if (op->programmatic)
+        stem_cuda_early(t->e->cuda);
     if (op->resource.n)
         o->resource = resource_index(t->e, plan_sym(t->e, t->p, op->resource));
     emit_operands(t, op, o);

@@ -95,6 +95,7 @@ struct stem_op {
     struct stem_stream_id stream; /* streams pass */
     struct stem_cost cost;        /* filled when built */
     double est_us;                /* streams pass */
+    bool programmatic;            /* pdl pass: launched before the previous op of its stream has completed */
 };
 
 /* An inline kernel or an extern function, as declared. */

@@ -319,6 +319,16 @@ static void print_waits(struct printer *w)
     }
 }
 
+static void print_programmatic(struct printer *w)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->p->ops.len; i++)
+        if (w->p->ops.at[i].programmatic)
+            stem_out_printf(w->o, "%so%u", n ? n % 16 ? ", " : ",\n    " : "programmatic ", i), n++;
+    if (n)
+        stem_out_str(w->o, ";\n");
+}
+
 static void print_schedule(struct printer *w)
 {
     const struct stem_schedule *s = &w->p->sched;
@@ -332,6 +342,7 @@ static void print_schedule(struct printer *w)
     for (uint32_t i = 0; i < s->order.len; i++)
         stem_out_printf(w->o, "%so%u%s", i ? i % 16 ? ", " : ",\n    " : "order ", s->order.at[i].n,
                         i + 1 == s->order.len ? ";\n" : "");
+    print_programmatic(w);
     print_waits(w);
     print_uses(w);
     if (s->n_events || s->events_bound)

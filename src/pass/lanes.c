@@ -38,7 +38,7 @@ static struct stem_lane_graph segment_graph(struct state *s, uint32_t begin, uin
         kind[i - begin] =
             op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "zero") ? STEM_LANE_MEMSET : STEM_LANE_KERNEL;
         if (last[op->stream.n] != STEM_NONE)
-            stem_vec_push(&edges, (struct stem_lane_edge){last[op->stream.n], i - begin, false});
+            stem_vec_push(&edges, (struct stem_lane_edge){last[op->stream.n], i - begin, op->programmatic});
         last[op->stream.n] = i - begin;
         for (; s->wait < p->sched.waits.len; s->wait++) {
             const struct stem_wait *w = &p->sched.waits.at[s->wait];

@@ -19,7 +19,7 @@ struct stem_options {
     uint32_t max_lanes;        /* 0: no constraint */
     uint64_t memory_budget;    /* bytes, 0: none */
     bool no_fuse;
-    bool pdl;
+    bool pdl; /* programmatic launches, from sm_90 on */
     struct stem_target target;
 };
 /* Defaults: main-first, auto, 2 streams, an H200. */

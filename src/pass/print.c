@@ -68,6 +68,7 @@ static void print_order(struct waits *w, struct stem_out *o)
         stem_out_printf(o, "%u %s %s", id.n, stem_sym_str(p->strings, p->streams.at[op->stream.n].name),
                         stem_op_label(p, id));
         print_waits(w, id, segment, "  waits", o);
+        stem_out_str(o, op->programmatic ? "  early" : "");
         stem_out_str(o, w->recorded[id.n] ? "  record\n" : "\n");
     }
     if (segment != STEM_NONE)

@@ -17,7 +17,8 @@
 #endif
 
 /* Waits until the kernels that this one depends on have completed and their writes are visible. Must come before the
- * first access to anything that another kernel of the program writes. */
+ * first access to anything that another kernel of the program reads or writes, weights excepted. Some thread of every
+ * kernel calls it on every path: the end of a kernel implies the end of all before it. */
 __device__ __forceinline__ void stem_wait()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -25,7 +26,8 @@ __device__ __forceinline__ void stem_wait()
 #endif
 }
 
-/* Lets the next kernel's blocks be scheduled; its own stem_wait() still waits for this kernel's end. */
+/* Lets the next kernel's blocks be scheduled; its own stem_wait() still waits for this kernel's end. Comes after
+ * stem_wait(): a kernel starts only when all that precedes its predecessor has completed. */
 __device__ __forceinline__ void stem_launch_dependents()
 {
 #if STEM_PDL && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -82,6 +82,7 @@ __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, cons
     constexpr int ring = STAGES * stem_stage_bytes<1, NT>;
     int warp = threadIdx.x >> 5, t0 = blockIdx.y * tile_tokens, row_tiles = (inter + 7) / 8;
     stem_wait();
+    stem_launch_dependents();
     stem_groups_make(&groups, stem_smem, ids + (long long)t0 * k, nullptr, nullptr, min(tile_tokens, tokens - t0) * k,
                      k, experts, 8 * NT);
     stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, row_tiles};
@@ -161,6 +162,7 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
     for (int i = tid; i < WARPS * sums_size; i += 32 * WARPS)
         sums[i] = 0;
     stem_wait();
+    stem_launch_dependents();
     stem_groups_make(&groups, stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
 
     stem_down_source<E, MT, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
@@ -188,6 +190,7 @@ __device__ __forceinline__ void stem_experts_up_plain(const E *x, const int *ids
 {
     int lane = threadIdx.x & 31, i = blockIdx.x * 4 + (threadIdx.x >> 5);
     stem_wait();
+    stem_launch_dependents();
     for (int pair = blockIdx.y; pair < tokens * k && i < inter; pair += gridDim.y) {
         int id = ids[pair];
         if (id < 0 || id >= experts)
@@ -212,6 +215,7 @@ __device__ __forceinline__ void stem_experts_down_plain(const E *h, const int *i
 {
     int lane = threadIdx.x & 31, row = blockIdx.x * 4 + (threadIdx.x >> 5);
     stem_wait();
+    stem_launch_dependents();
     for (int token = blockIdx.y; token < tokens && row < hidden; token += gridDim.y) {
         float sum = 0;
         for (int j = 0; j < k; j++) {

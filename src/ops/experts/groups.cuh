@@ -143,10 +143,10 @@ __device__ __forceinline__ void stem_groups_many(stem_groups *s, stem_groups_scr
             counter[e] = start >> 16;
         before += total;
     }
-    if (tid == 0)
-        s->n = before & 0xffff;
     __syncwarp();
     __syncthreads();
+    if (tid == 0) /* not before the barrier: loads of warp_sum may be widened over n */
+        s->n = before & 0xffff;
 #pragma unroll 1
     for (int base = 0; warp == 0 && base < pairs; base += 32) {
         int p = base + lane, id = p < pairs ? x->chosen[p] : -1;

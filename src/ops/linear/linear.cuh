@@ -107,6 +107,7 @@ __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m,
     stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
     stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
     stem_wait();
+    stem_launch_dependents();
     stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
                                   gridDim.x / CLUSTER, (n + 16 * GROUPS - 1) / (16 * GROUPS),
                                   rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
@@ -117,9 +118,10 @@ template <class E, class O>
 __device__ __forceinline__ void stem_linear_plain(const E *x, const E *w, O *y, int m, int n, int k)
 {
     int lane = threadIdx.x & 31, column = blockIdx.x * 4 + (threadIdx.x >> 5), m0 = blockIdx.y * 8;
+    stem_wait();
+    stem_launch_dependents();
     if (column >= n)
         return;
-    stem_wait();
     float sum[8] = {};
     for (int i = lane; i < k; i += 32) {
         float b = stem_float(w[(long long)column * k + i]);

@@ -141,6 +141,7 @@ __device__ __forceinline__ void stem_route(const E *logits, const float *bias, i
     ids += (long long)blockIdx.x * k;
     weights += (long long)blockIdx.x * k;
     stem_wait();
+    stem_launch_dependents();
 #pragma unroll
     for (int i = 0; i < SLOTS; i++) {
         int e = (i * WARPS + warp) * 32 + lane;
