@@ -130,6 +130,7 @@ struct stem_plan_kernel {
     const char *name; /* extern "C" symbol in the translation unit */
     uint32_t max_smem; /* largest dynamic shared memory of any launch, bytes */
     bool waits; /* its code executes griddepcontrol.wait before its first dependent access */
+    uint32_t early; /* bit i: it may read operand i before that wait */
 };
 
 struct stem_plan_extern {

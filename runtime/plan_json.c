@@ -399,6 +399,8 @@ static void write_tables(struct text *t, const struct stem_plan *p)
         put_text(t, "name", p->kernels[i].name);
         put_int(t, "max_smem", p->kernels[i].max_smem);
         put_true(t, "waits", p->kernels[i].waits);
+        if (p->kernels[i].early)
+            put_int(t, "early", p->kernels[i].early);
         put(t, "}");
     }
     put(t, "]");

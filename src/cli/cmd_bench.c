@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `mainstem bench FILE`: the same program as one stream, main-first (with and without early launches) and side-first,
- * captured and built node by node, in one process over the same weights; replays of all ways take turns. Prints a table, in Markdown.
+ * `mainstem bench FILE`: the same program as one stream, main-first, side-first, and main-first with programmatic
+ * launches (PDL), captured and built node by node, in one process over the same weights; replays of all ways take
+ * turns. Prints a table, in Markdown.
  */
 #include "cli/gpu_check.h"
 
@@ -20,7 +21,7 @@ struct bench {
 
 struct way {
     const char *schedule, *built;
-    uint32_t plan; /* 0 one stream, 1 main-first, 2 side-first, 3 main-first with early launches */
+    uint32_t plan; /* 0 one stream, 1 main-first, 2 side-first, 3 main-first with PDL */
     enum stem_run_by by;
     struct stem_cli_exec exec;
     struct stem_replay replay;
@@ -60,7 +61,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {options, parse, "FILE",
-                                 "Times one-stream, main-first and side-first schedules of a program against each other on a GPU.",
+                                 "Times one-stream, main-first and side-first schedules of a program, and main-first with PDL, against\n"
+                                 "each other on a GPU.",
                                  children, 0, 0};
 
 static bool compile_all(struct bench *b, struct stem_compiled **out, int *status)

@@ -20,6 +20,7 @@ struct kernel {
     uint32_t threads;    /* inline: largest block */
     uint32_t max_smem;
     bool waits;
+    uint32_t early;
     uint32_t header[4]; /* indices into headers */
     uint32_t n_headers;
     uint32_t index;
@@ -86,6 +87,7 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
         k = add_kernel(u, l->kernel);
         k->code = stem_arena_strdup(u->arena, l->code);
         k->waits = l->waits;
+        k->early = l->early;
         for (int i = 0; i < 4 && l->headers[i]; i++)
             need_header(u, k, l->headers[i]);
     }
@@ -133,7 +135,8 @@ uint32_t stem_cuda_count(const struct stem_cuda *u)
 struct stem_plan_kernel stem_cuda_kernel(const struct stem_cuda *u, uint32_t i)
 {
     const struct kernel *k = u->kernels.at[i];
-    return (struct stem_plan_kernel){.name = k->name, .max_smem = k->max_smem, .waits = k->waits};
+    return (struct stem_plan_kernel){
+        .name = k->name, .max_smem = k->max_smem, .waits = k->waits, .early = k->early};
 }
 
 static uint32_t count_lines(const char *s, size_t len)

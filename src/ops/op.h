@@ -77,6 +77,7 @@ struct stem_concrete {
     uint32_t n_in, n_out;
     const struct stem_attr *attrs;
     uint32_t n_attrs;
+    uint32_t constant; /* bit i: operand i lies in a weight, which no op writes */
 };
 
 struct stem_cost {
@@ -95,6 +96,7 @@ struct stem_lowered {
     struct stem_scalar scalars[16];
     uint32_t n_scalars;
     bool waits; /* the code executes griddepcontrol.wait before its first dependent access */
+    uint32_t early; /* bit i: operand i, which is only read, may be read before that wait */
     uint8_t memset_value;
 };
 

@@ -8,60 +8,102 @@
  * successor start, so whatever precedes the predecessor has completed when a kernel starts, and the predecessor itself
  * when its wait returns. Reads, writes and bytes that are used again are ordered alike, since all of them come after
  * the wait.
+ *
+ * A kernel may read some of its operands before it waits: weights, and what had completed before its predecessor
+ * started. If the predecessor, or something beside it, writes such an operand, the kernel is launched as usual.
  */
 #include "ops/op.h"
 #include "pass/graph.h"
 
 struct launch {
     bool kernel, waits;
+    uint32_t early;
 };
 
 static struct launch launch_of(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
                                struct stem_arena *a)
 {
     if (op->class == STEM_OP_KERNEL)
-        return (struct launch){true, p->decls.at[op->decl].waits};
+        return (struct launch){true, p->decls.at[op->decl].waits, 0};
     if (op->class == STEM_OP_EXTERN || !op->def->lower)
-        return (struct launch){false, false};
+        return (struct launch){false, false, 0};
     struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
     struct stem_concrete c;
     struct stem_lowered l = {0};
     stem_op_concrete(p, op, tensor, &c);
     op->def->lower(&c, t, a, &l);
-    return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits};
+    return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits, l.early};
 }
 
-static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+/* Had all that wrote the operands in `early` of op `to` completed before op `before` started? */
+static bool early_is_old(const struct stem_program *p, const struct stem_hb *hb, const uint32_t *first_dep,
+                         struct stem_op_id to, uint32_t early, struct stem_op_id before)
+{
+    const struct stem_op *op = stem_op_at(p, to);
+    for (uint32_t k = 0; k < op->n_in && k < 32; k++) {
+        if (!(early >> k & 1) || op->operands[k].value.n == STEM_NONE)
+            continue;
+        uint32_t buffer = stem_value_at(p, op->operands[k].value)->tensor.buffer;
+        for (uint32_t i = first_dep[to.n]; i < p->sched.deps.len && p->sched.deps.at[i].to.n == to.n; i++) {
+            const struct stem_dep *d = &p->sched.deps.at[i];
+            if (d->kind == STEM_DEP_DATA && stem_value_at(p, d->value)->tensor.buffer == buffer &&
+                !stem_hb_before(hb, d->from, before))
+                return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t *first_deps(const struct stem_program *p, struct stem_arena *a)
+{
+    uint32_t *first = STEM_NEW_ARRAY(a, uint32_t, p->ops.len);
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        first[i] = p->sched.deps.len;
+    for (uint32_t i = p->sched.deps.len; i-- > 0;)
+        first[p->sched.deps.at[i].to.n] = i;
+    return first;
+}
+
+static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     const struct stem_target *t = &ctx->options->target;
-    bool wanted = ctx->options->pdl && t->sm >= 90, *kernel = STEM_NEW_ARRAY(ctx->scratch, bool, p->streams.len);
+    struct stem_op_id last[STEM_MAX_STREAMS]; /* the kernel that the stream issued last in this segment, or NO_OP */
+    const struct stem_hb *hb = stem_hb_new(ctx->scratch, p, false);
+    const uint32_t *first_dep = first_deps(p, ctx->scratch);
     struct stem_arena *lowering = stem_arena_new(); /* emptied every few ops */
     uint32_t segment = STEM_NONE;
     for (uint32_t i = 0; i < p->sched.order.len; i++) {
-        struct stem_op *op = stem_op_at(p, p->sched.order.at[i]);
-        op->programmatic = false;
-        if (!wanted)
-            continue;
+        struct stem_op_id id = p->sched.order.at[i];
+        struct stem_op *op = stem_op_at(p, id);
+        for (uint32_t s = 0; op->segment != segment && s < p->streams.len; s++)
+            last[s] = STEM_NO_OP;
+        segment = op->segment;
+        struct launch l = launch_of(p, op, t, lowering);
+        struct stem_op_id *before = &last[op->stream.n];
+        op->programmatic = l.kernel && l.waits && before->n != STEM_NONE &&
+                           early_is_old(p, hb, first_dep, id, l.early, *before);
+        *before = l.kernel ? id : STEM_NO_OP;
         if (i % 64 == 63) {
             stem_arena_free(lowering);
             lowering = stem_arena_new();
         }
-        if (op->segment != segment)
-            for (uint32_t s = 0; s < p->streams.len; s++)
-                kernel[s] = false;
-        segment = op->segment;
-        struct launch l = launch_of(p, op, t, lowering);
-        op->programmatic = l.kernel && l.waits && kernel[op->stream.n];
-        kernel[op->stream.n] = l.kernel;
     }
     stem_arena_free(lowering);
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        p->ops.at[i].programmatic = false;
+    if (ctx->options->pdl && ctx->options->target.sm >= 90)
+        choose(p, ctx);
     return true;
 }
 
 const struct stem_pass stem_pass_pdl = {
     .name = "pdl",
     .blurb = "kernels that are launched before their predecessor has completed",
-    .needs = STEM_FACT_STREAMS | STEM_FACT_ORDER,
+    .needs = STEM_FACT_STREAMS | STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS,
     .kills = STEM_FACT_LANES,
     .run = run,
 };

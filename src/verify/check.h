@@ -30,6 +30,7 @@ struct stem_check_buffer {
     bool allocated, freed;
     uint32_t alloc_stream, alloc_tick;
     uint32_t *last; /* for each stream: 1 + the last op that touched it; NULL: none did */
+    uint32_t *wrote; /* for each stream: 1 + the last op that wrote to it; NULL: none did */
 };
 
 struct stem_check_memory; /* memory.c */

@@ -186,6 +186,51 @@ static void hold_resource(struct stem_check *c, uint32_t op)
     last[o->stream] = op + 1;
 }
 
+static void early_fault(struct stem_check *c, uint32_t op, uint32_t writer, uint32_t before, uint32_t operand)
+{
+    char *text = stem_arena_printf(c->arena, ", which may still run when %s starts", stem_check_op_text(c, before));
+    stem_check_fault(c, STEM_E_VERIFY_PROGRAMMATIC, op, writer,
+                     "%s is launched programmatically and reads operand %u before it waits; %s writes it%s",
+                     stem_check_op_text(c, op), operand, stem_check_op_text(c, writer),
+                     writer == before ? "" : text);
+}
+
+/* The kernel reads some operands before it waits. What wrote them must have completed when the op starts, which it
+ * does once its predecessor has waited for all that precedes that. */
+static void read_early(struct stem_check *c, uint32_t op)
+{
+    const struct stem_plan_op *o = &c->v->ops[op];
+    uint32_t early = c->plan->kernels[o->kernel].early, before = c->streams[o->stream].last_op;
+    for (uint32_t k = 0; before != STEM_NONE && k < o->n_operands && k < 32; k++) {
+        uint32_t buffer = o->operands[k].tensor.buffer;
+        if (!(early >> k & 1) || buffer == STEM_NONE)
+            continue;
+        if (o->operands[k].access != STEM_READ)
+            stem_check_fault(c, STEM_E_VERIFY_PROGRAMMATIC, op, STEM_NONE,
+                             "%s is launched programmatically and writes operand %u, which its kernel '%s' touches "
+                             "before it waits", stem_check_op_text(c, op), k, c->plan->kernels[o->kernel].name);
+        const uint32_t *wrote = c->buffers[buffer].wrote;
+        for (uint32_t s = 0; wrote && s < c->plan->n_streams; s++)
+            if (wrote[s] && (wrote[s] - 1 == before || c->op_clock[before * (size_t)c->plan->n_streams + s] <
+                                                           c->op_tick[wrote[s] - 1]))
+                early_fault(c, op, wrote[s] - 1, before, k);
+    }
+}
+
+static void note_writes(struct stem_check *c, uint32_t op)
+{
+    const struct stem_plan_op *o = &c->v->ops[op];
+    for (uint32_t k = 0; k < o->n_operands; k++) {
+        uint32_t buffer = o->operands[k].tensor.buffer;
+        if (buffer == STEM_NONE || o->operands[k].access == STEM_READ)
+            continue;
+        uint32_t **wrote = &c->buffers[buffer].wrote;
+        if (!*wrote)
+            *wrote = STEM_NEW_ARRAY(c->arena, uint32_t, c->plan->n_streams);
+        (*wrote)[o->stream] = op + 1;
+    }
+}
+
 static void launch_programmatic(struct stem_check *c, uint32_t op)
 {
     const struct stem_plan_op *o = &c->v->ops[op];
@@ -198,6 +243,8 @@ static void launch_programmatic(struct stem_check *c, uint32_t op)
         stem_check_fault(c, STEM_E_VERIFY_PROGRAMMATIC, op, STEM_NONE,
                          "%s is launched programmatically, but its kernel '%s' never waits for its predecessors",
                          stem_check_op_text(c, op), c->plan->kernels[o->kernel].name);
+    else
+        read_early(c, op);
 }
 
 static void issue(struct stem_check *c, uint32_t op)
@@ -220,6 +267,7 @@ static void issue(struct stem_check *c, uint32_t op)
     c->op_tick[op] = tick(c, o->stream);
     memcpy(&c->op_clock[op * (size_t)c->plan->n_streams], clock_of(c, o->stream),
            sizeof(uint32_t) * c->plan->n_streams);
+    note_writes(c, op);
     s->last_op = op;
 }
 

@@ -27,6 +27,8 @@ static bool set_option(struct stem_compile_args *a, const char *word)
         return a->options.inplace = word[2] == 'w' ? STEM_INPLACE_WAIT : STEM_INPLACE_COPY, true;
     if (!strcmp(word, "--one-stream"))
         return a->options.one_stream = true;
+    if (!strcmp(word, "--pdl"))
+        return a->options.pdl = true;
     if (!strcmp(word, "--no-verify"))
         return a->no_verify = true;
     if (!strncmp(word, "--budget=", 9))

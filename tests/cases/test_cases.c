@@ -382,6 +382,48 @@ static void c16_early_only_if_the_code_waits(void)
     kit_free(&k);
 }
 
+/* The compiler's own choice: c behind p, a and y behind nothing that they read early; never d, which does not wait, nor
+ * what comes first on its stream. Edges from other streams stay full, and every order gives the same bits. */
+static void c16_what_the_compiler_launches_early(void)
+{
+    struct kit k = kit_compile("c16_early_launch", "--pdl"), one = kit_compile("c16_early_launch", "--one-stream");
+    static const struct {
+        const char *op;
+        bool early;
+    } ops[] = {{"p", false}, {"c", true}, {"d", false}, {"a", false}, {"y", true}};
+    for (int i = 0; i < 5; i++)
+        CU_ASSERT_EQUAL(k.v->ops[kit_op(&k, ops[i].op)].programmatic, ops[i].early);
+    for (uint32_t i = 0; i < k.v->n_edges; i++) {
+        const struct stem_plan_edge *e = &k.v->edges[i];
+        CU_ASSERT_EQUAL(e->kind == STEM_EDGE_PROGRAMMATIC,
+                        k.v->ops[e->to].programmatic && k.v->ops[e->from].stream == k.v->ops[e->to].stream);
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(k.plan->cuda, "#define STEM_PDL 1"));
+    CU_ASSERT_PTR_NULL(strstr(one.plan->cuda, "#define STEM_PDL 1"));
+    CU_ASSERT_EQUAL(kit_differing(&k, &one, 20), 0);
+    kit_free(&k);
+    kit_free(&one);
+}
+
+/* experts_down reads ids, scales and weights before it waits for h: only where they are not the predecessor's. */
+static void early_reads(void)
+{
+    struct kit k = kit_compile_file("examples/dual_stream_moe.stem", "--pdl LAYERS=2 SETS=2 HIDDEN=128 EXPERTS=16 "
+                                                                     "TOPK=2 INTER=64");
+    const struct stem_plan_op *down = &k.v->ops[kit_op(&k, "moe[1].routed")];
+    struct stem_plan_kernel *kernel = (struct stem_plan_kernel *)&k.plan->kernels[down->kernel];
+    CU_ASSERT(down->programmatic);
+    CU_ASSERT_EQUAL(kernel->early, 1u << 1 | 1u << 2 | 1u << 3);
+    char *text = verdict(&k);
+    UNIT_SAME_TEXT(text, "");
+    free(text);
+    kernel->early |= 1; /* h, which the kernel before it writes */
+    text = verdict(&k);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "[STEM3015]"));
+    free(text);
+    kit_free(&k);
+}
+
 /* ---- node and edge order depend on nothing but the text ---- */
 
 static void same_text_same_plan(void)
@@ -444,4 +486,5 @@ UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream",
           {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},
           {"C15 cleared workspaces of their own", c15_own_cleared_workspaces},
           {"C16 early launches", c16_early_only_if_the_code_waits},
+          {"C16 chosen early launches", c16_what_the_compiler_launches_early}, {"early reads", early_reads},
           {"the same text, the same plan", same_text_same_plan}, {"two threads", two_threads})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every path on a real GPU: each example, each way of launching, with poisoned memory, delays, per-op comparison with the
-# CPU references, and measured lanes. Exits 77 where there is no GPU.
+# CPU references, and measured lanes. FLAGS are added to every run. Exits 77 where there is no GPU.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
 if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
@@ -14,7 +14,8 @@ fail=0 n=0 iters=20
 check() {
     n=$((n + 1))
     local out
-    if out=$("$MAINSTEM" run "$@" --device=gpu --iters=$iters 2>&1); then
+    # shellcheck disable=SC2086
+    if out=$("$MAINSTEM" run "$@" ${FLAGS-} --device=gpu --iters=$iters 2>&1); then
         echo "ok    $*"
         [ "${VERBOSE:-0}" = 0 ] || sed 's/^/      /' <<<"$out"
     else

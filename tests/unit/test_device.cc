@@ -147,7 +147,7 @@ template <class E, class O, int NT, int STAGES, int KP, int G, int CL> static vo
     array<O> y[2] = {array<O>(m * n), array<O>(m * n)};
     for (array<O> &out : y)
         emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
-            stem_linear<E, O, NT, STAGES, KP, G, CL>(x.data(), w.data(), out.data(), m, n, k);
+            stem_linear<E, O, NT, STAGES, KP, G, CL, true>(x.data(), w.data(), out.data(), m, n, k);
         });
     char what[128];
     snprintf(what, sizeof what, "linear %dx%dx%d nt%d s%d kp%d g%d cl%d", m, n, k, NT, STAGES, KP, G, CL);
@@ -210,7 +210,7 @@ template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARP
                                                                  d.k, d.experts, d.hidden, d.inter, tile);
         });
         emu_launch({(unsigned)(H + 16 * MT - 1) / (16 * MT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
-            stem_experts_down<E, MT, NT, DSTAGES, DWARPS>(h[i].data(), ids.data(), scale.data(), w2.data(), y[i].data(),
+            stem_experts_down<E, MT, NT, DSTAGES, DWARPS, true>(h[i].data(), ids.data(), scale.data(), w2.data(), y[i].data(),
                                                           d.tokens, d.k, d.experts, d.hidden, d.inter, tile);
         });
     }

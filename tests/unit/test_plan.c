@@ -198,7 +198,7 @@ static struct stem_plan *rich(void)
     memcpy(kept, edges, v->n_edges * sizeof *kept);
     free(edges);
     v->edges = kept;
-    static const struct stem_plan_kernel kernels[] = {{"k", 2048, true}};
+    static const struct stem_plan_kernel kernels[] = {{"k", 2048, true, 6}};
     static const struct stem_plan_extern externs[] = {{"sum_ranks", "libranks.so"}, {"other", NULL}};
     static const char *const resources[] = {"comm"};
     static const int32_t priorities[] = {0, -1};

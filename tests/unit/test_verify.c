@@ -225,7 +225,7 @@ static void programmatic_extern(struct subject *s)
 
 static void kernel_that(struct subject *s, bool waits)
 {
-    static const struct stem_plan_kernel kernels[] = {{"k0", 0, false}, {"k1", 0, true}};
+    static const struct stem_plan_kernel kernels[] = {{"k0", 0, false, 0}, {"k1", 0, true, 0}};
     s->p->kernels = kernels;
     s->p->n_kernels = 2;
     for (uint32_t i = 0; i < s->v->n_ops; i++) {
@@ -254,6 +254,37 @@ static void programmatic_allowed(struct subject *s)
     kernel_that(s, true);
     s->ops[1].programmatic = true;
     s->edges[0].kind = STEM_EDGE_PROGRAMMATIC;
+}
+
+/* The last op is launched programmatically and its kernel reads the operands in `early` before it waits. */
+static void read_early(struct subject *s, const struct stem_plan_kernel *kernel)
+{
+    kernel_that(s, false);
+    s->p->kernels = kernel;
+    s->p->n_kernels = 1;
+    s->ops[s->v->n_ops - 1].programmatic = true;
+    struct stem_plan_edge *edges;
+    CU_ASSERT_EQUAL_FATAL(stem_plan_derive_edges(s->v, s->p->n_streams, &edges), s->v->n_edges);
+    memcpy(s->edges, edges, sizeof *edges * s->v->n_edges);
+    free(edges);
+}
+
+static void first_early(struct subject *s)
+{
+    static const struct stem_plan_kernel kernel = {"k", 0, true, 1};
+    read_early(s, &kernel);
+}
+
+static void second_early(struct subject *s)
+{
+    static const struct stem_plan_kernel kernel = {"k", 0, true, 2};
+    read_early(s, &kernel);
+}
+
+static void result_early(struct subject *s)
+{
+    static const struct stem_plan_kernel kernel = {"k", 0, true, 4};
+    read_early(s, &kernel);
 }
 
 static void huge_block(struct subject *s)
@@ -289,6 +320,8 @@ static void nothing(struct subject *s)
 #define LEAF "input h; output y; state c; s@A R{h} inout{c>c2}; m@M R{h} W{y}"
 #define INPLACE "input h; output y; state c; s@A R{c} W{z}; m@M R{h} inout{c>c2}; j@M R{z,c2} W{y}"
 
+#define TWO "input h; output y; a@M R{h} W{r}; b@M R{r} W{q}; c@M R{r,q} W{y}"
+
 static const struct {
     const char *what, *program;
     void (*change)(struct subject *s);
@@ -300,6 +333,8 @@ static const struct {
     {"a leaf on a side stream", LEAF, nothing, 0, ""},
     {"in place beside a reader", INPLACE, nothing, 0, ""},
     {"a legal programmatic launch", CHAIN, programmatic_allowed, 0, ""},
+    {"a read before the wait of what is complete", TWO, first_early, 0, ""},
+    {"a read before the wait of an input", "input h; output y; a@M R{h} W{r}; b@M R{r,h} W{y}", second_early, 0, ""},
     {"a stream that is not there", CHAIN, bad_stream, 3001, "op 1 ('b') has a stream, segment or resource that does"},
     {"a buffer that is not there", CHAIN, bad_buffer, 3001, "operand 0 of 'a'"},
     {"a write to a weight", CHAIN, write_weight, 3001, "'a' (op 0, stream main) writes to the weight 'h'"},
@@ -327,6 +362,9 @@ static const struct {
     {"a programmatic extern", CHAIN, programmatic_extern, 3015, "is launched programmatically but is no kernel"},
     {"a kernel that never waits", CHAIN, programmatic_without_wait, 3015, "its kernel 'k0' never waits"},
     {"a programmatic edge alone", CHAIN, programmatic_edge_only, 3015, "the consumer is launched as an ordinary one"},
+    {"a read of the predecessor's before the wait", TWO, second_early, 3015, "reads operand 1 before it waits; 'b'"},
+    {"a read of another stream's before the wait", FORK, second_early, 3015, "which may still run when 'm' (op 1"},
+    {"a write before the wait", TWO, result_early, 3015, "writes operand 2, which its kernel 'k' touches"},
     {"an edge missing", CHAIN, lost_edge, 3016, "the graph lacks the edge from 'a' (op 0, stream main) to 'b'"},
     {"no continuation", CHAIN, false_continuation, 3016, "marked as a continuation"},
     {"half an output", CHAIN, half_output, 3017, "bytes 512 to 1023 of the output 'y' are never written"},
@@ -472,7 +510,7 @@ static struct deep deep_new(uint32_t layers)
 {
     static const char *const streams[] = {"main", "side"};
     static const int32_t priorities[2];
-    static const struct stem_plan_kernel kernels[] = {{"k", 0, false}};
+    static const struct stem_plan_kernel kernels[] = {{"k", 0, false, 0}};
     struct deep d = {.p = stem_plan_new()};
     struct stem_plan_variant *v = stem_plan_alloc(d.p, sizeof *v);
     struct stem_plan_segment *segment = stem_plan_alloc(d.p, sizeof *segment);

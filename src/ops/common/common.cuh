@@ -35,6 +35,16 @@ __device__ __forceinline__ void stem_launch_dependents()
 #endif
 }
 
+/* Past the first-level cache: what another kernel wrote while this one could already have been running. */
+template <typename T> __device__ __forceinline__ T stem_load_fresh(const T *p)
+{
+#if defined(__CUDA_ARCH__)
+    return __ldcg(p);
+#else
+    return *p;
+#endif
+}
+
 /* ---- conversions: to f32 exactly, from f32 to nearest even ---- */
 
 __device__ __forceinline__ float stem_float(float x) { return x; }

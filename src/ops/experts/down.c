@@ -65,15 +65,18 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         return;
     }
     const char *type = stem_stream_type(c->operand[0].dtype);
-    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype), mt,
-                                  nt, stages, warps);
+    bool early = c->constant >> 3 & 1;
+    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(c->operand[0].dtype),
+                                  mt, nt, stages, warps, early ? "_w" : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
         "const %s *w2, %s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
-        "    stem_experts_down<%s, %u, %u, %u, %u>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, "
+        "    stem_experts_down<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, "
         "tile);\n}\n",
-        32 * warps, l->kernel, type, type, type, type, mt, nt, stages, warps);
+        32 * warps, l->kernel, type, type, type, type, mt, nt, stages, warps,
+        early ? "true" : "false");
+    l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));
     l->grid[1] = (uint32_t)s.tiles;

@@ -88,8 +88,8 @@ __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, cons
     stem_up_source<E, NT> source = {x + (long long)t0 * hidden, w13, &groups, hidden, inter, row_tiles};
     stem_up_sink<E, NT, WARPS, ACT> sink = {h + (long long)t0 * k * inter, (float *)(stem_smem + WARPS * ring),
                                             &groups, inter, row_tiles};
-    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
-                                  groups.n * row_tiles, warp, WARPS, hidden, source, sink);
+    stem_stream<E, 1, NT, STAGES, false>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x, gridDim.x,
+                                         groups.n * row_tiles, warp, WARPS, hidden, source, sink);
 }
 
 /* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
@@ -145,8 +145,9 @@ template <int MT, int NT> struct stem_down_sink {
     }
 };
 
-/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. */
-template <class E, int MT, int NT, int STAGES, int WARPS>
+/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. EARLY: w2 is a
+ * weight, and what made ids and scale had completed when the kernel started; all three are read before the wait. */
+template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY>
 __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
                                                   int tokens, int k, int experts, int hidden, int inter,
                                                   int tile_tokens)
@@ -161,14 +162,16 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
     scale += (long long)t0 * k;
     for (int i = tid; i < WARPS * sums_size; i += 32 * WARPS)
         sums[i] = 0;
-    stem_wait();
-    stem_launch_dependents();
+    if (!EARLY) {
+        stem_wait();
+        stem_launch_dependents();
+    }
     stem_groups_make(&groups, stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
 
     stem_down_source<E, MT, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
     stem_down_sink<MT, NT> sink = {sums + warp * sums_size, merged, &groups};
-    stem_stream<E, MT, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, groups.n, 0, 1, inter,
-                                   source, sink);
+    stem_stream<E, MT, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, groups.n, 0, 1,
+                                          inter, source, sink);
     __syncthreads();
     for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
         int row = o % (16 * MT), token = o / (16 * MT);

@@ -40,8 +40,8 @@ __device__ __forceinline__ void stem_groups_few(stem_groups *s, const int *ids, 
 {
     const unsigned all = 0xffffffffu;
     int lane = threadIdx.x & 31, token = lane / k;
-    int id = lane < pairs ? ids[lane] : -1;
-    float part = merged && lane < pairs ? scale[lane] : 0.0f, whole = 0;
+    int id = lane < pairs ? stem_load_fresh(ids + lane) : -1;
+    float part = merged && lane < pairs ? stem_load_fresh(scale + lane) : 0.0f, whole = 0;
     if (id < 0 || id >= experts)
         id = -1 - lane;
     unsigned same = __match_any_sync(all, id);
@@ -92,7 +92,7 @@ __device__ __forceinline__ void stem_groups_many(stem_groups *s, stem_groups_scr
         counter[e] = 0;
 #pragma unroll 1
     for (int p = tid; p < pairs; p += threads) {
-        int id = ids[p];
+        int id = stem_load_fresh(ids + p);
         x->id[p] = id < 0 || id >= experts ? -1 : id;
     }
     __syncwarp();
@@ -107,7 +107,7 @@ __device__ __forceinline__ void stem_groups_many(stem_groups *s, stem_groups_scr
             bool same = x->id[q] == id;
             repeated |= same && q < p;
             if (merged && same)
-                whole += scale[q];
+                whole += stem_load_fresh(scale + q);
         }
         id = repeated ? -1 : id;
         x->chosen[p] = id;

@@ -155,18 +155,21 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         return;
     }
     struct shape s = shape_of(p, t);
+    bool early = c->constant >> 1 & 1;
     uint32_t threads = 32 * s.kparts * s.groups;
     int64_t items = (p.n + 16 * s.groups - 1) / (16 * s.groups);
     int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (s.smem + 1024)); /* resident at once */
-    l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u", types, s.nt, s.stages, s.kparts, s.groups,
-                                  s.cluster);
+    l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u%s", types, s.nt, s.stages, s.kparts,
+                                  s.groups, s.cluster, early ? "_w" : "");
     l->code = stem_arena_printf(a,
                                 "extern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
                                 "%s *y, int m, int n, int k)\n"
-                                "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u>(x, w, y, m, n, k);\n}\n",
+                                "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u, %s>(x, w, y, m, n, k);\n}\n",
                                 threads,
                                 s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "",
-                                l->kernel, x, x, y, x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster);
+                                l->kernel, x, x, y, x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster,
+                                early ? "true" : "false");
+    l->early = early ? 1u << 1 : 0;
     l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
     l->grid[1] = (uint32_t)((p.m + 8 * s.nt - 1) / (8 * s.nt));
     l->block[0] = threads;

@@ -94,8 +94,8 @@ template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_line
 };
 
 /* Grid: x = blocks (CLUSTER consecutive ones share an item of 16 * GROUPS rows of w), y = tiles of 8 * NT rows of x.
- * Block: 32 * KPARTS * GROUPS threads; warp = group * KPARTS + part. */
-template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER>
+ * Block: 32 * KPARTS * GROUPS threads; warp = group * KPARTS + part. EARLY: w is a weight, read before the wait. */
+template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY>
 __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
@@ -106,9 +106,11 @@ __device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m,
     float *sums = partial + warps * 8 * NT * STEM_TILE_LD;
     stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
     stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
-    stem_wait();
-    stem_launch_dependents();
-    stem_stream<E, 1, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
+    if (!EARLY) {
+        stem_wait();
+        stem_launch_dependents();
+    }
+    stem_stream<E, 1, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
                                   gridDim.x / CLUSTER, (n + 16 * GROUPS - 1) / (16 * GROUPS),
                                   rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
 }

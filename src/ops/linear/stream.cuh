@@ -86,19 +86,21 @@ template <class E, int MT, int NT> struct stem_rows {
 
 template <int MT, int NT> constexpr int stem_stage_bytes = (16 * MT + 8 * NT) * 2 * STEM_CHUNK;
 
-/* One stage: all that the warp loads for values k .. k + 63. */
+/* One stage: all that the warp loads for values k .. k + 63, or only the weights or the tokens of it. */
 template <class E, int MT, int NT>
-__device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<E, MT, NT> &rows, int k, int K)
+__device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<E, MT, NT> &rows, int k, int K,
+                                                bool weights, bool tokens)
 {
     int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
     unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
     bool inside = k + column * 8 < K;
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
-        stem_copy16(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
+        if (weights)
+            stem_copy16(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++)
-        if (rows.token[i] != nullptr)
+        if (tokens && rows.token[i] != nullptr)
             stem_copy16(to + MT * 2048 + i * 512, rows.token[i] + (inside ? k : 0), inside);
 }
 
@@ -133,8 +135,10 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
 /* Multiplies items first, first + step, ... < n_items, each over this warp's share of k: chunks part, part + parts,
  * ... `source.rows(item, rows)` says where an item's rows are, `source.tiles(item)` how many groups of 8 tokens it
  * has; `sink(item, acc)` takes the sums (C fragments: acc[m][j][0..1] row 16m + lane / 4, tokens 8j + 2 * (lane % 4)
- * + 0..1; acc[m][j][2..3] row + 8). A warp without a share loads zeros. */
-template <class E, int MT, int NT, int STAGES, class Source, class Sink>
+ * + 0..1; acc[m][j][2..3] row + 8). A warp without a share loads zeros. EARLY: the kernel has not waited for its
+ * predecessors yet; the weights of the first stages are loaded meanwhile, so neither they nor what `source.rows` reads
+ * may depend on the predecessor. */
+template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink>
 __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
                                             int K, const Source &source, const Sink &sink)
 {
@@ -145,9 +149,10 @@ __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, 
     if (first < n_items)
         source.rows(first, rows);
 
-    auto fill = [&]() {
+    auto fill = [&](bool weights, bool tokens) {
         if (fill_item < n_items) {
-            stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K);
+            stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K,
+                                       weights, tokens);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
                 fill_chunk = 0;
@@ -156,11 +161,23 @@ __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, 
                     source.rows(fill_item, rows);
             }
         }
-        stem_copy_commit();
+        if (tokens)
+            stem_copy_commit();
     };
+    if (EARLY) { /* these weights become part of the first stage's group */
+#pragma unroll 1
+        for (int i = 0; i < STAGES - 1; i++)
+            fill(true, false);
+        fill_item = first;
+        fill_chunk = fill_slot = 0;
+        if (first < n_items)
+            source.rows(first, rows);
+        stem_wait();
+        stem_launch_dependents();
+    }
 #pragma unroll 1
     for (int i = 0; i < STAGES - 1; i++)
-        fill();
+        fill(!EARLY, true);
 #pragma unroll 1
     for (int item = first; item < n_items; item += step) {
         float acc[MT][NT][4] = {};
@@ -169,7 +186,7 @@ __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, 
         for (int i = 0; i < mine; i++) {
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
-            fill();
+            fill(true, true);
             stem_stage_multiply<E, MT, NT>(ring + slot * bytes, acc, tiles);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }

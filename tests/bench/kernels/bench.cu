@@ -45,7 +45,7 @@ template <class E, class O, int NT, int STAGES, int KP, int G, int CL>
 __global__ void __launch_bounds__(32 * KP * G) __cluster_dims__(CL, 1, 1)
     k_linear(const E *x, const E *w, O *y, int m, int n, int k)
 {
-    stem_linear<E, O, NT, STAGES, KP, G, CL>(x, w, y, m, n, k);
+    stem_linear<E, O, NT, STAGES, KP, G, CL, true>(x, w, y, m, n, k);
 }
 template <class E, int NT, int STAGES, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS)
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(32 * WARPS)
     k_down(const E *h, const int *ids, const float *scale, const E *w2, E *y, int tokens, int k, int experts, int hidden,
            int inter, int tile)
 {
-    stem_experts_down<E, MT, NT, STAGES, WARPS>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
+    stem_experts_down<E, MT, NT, STAGES, WARPS, true>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
 }
 template <class E>
 __global__ void __launch_bounds__(128)
