@@ -60,7 +60,7 @@ for f in libmainstem.so.0 libmainstem-rt.so.0 pkgconfig/mainstem.pc pkgconfig/ma
     ok "$f is installed" test -f "$libdir/$f"
 done
 ok "the command runs" says "0.1.0" "$INSTALLED/bin/mainstem" --version
-ok "the command compiles" "$INSTALLED/bin/mainstem" compile "$SRCDIR/examples/inline_kernel.stem" -o "$scratch/plan"
+ok "the command compiles" "$INSTALLED/bin/mainstem" compile "$SRCDIR/examples/inline_kernel.stem" --emit=plan,cuda -o "$scratch/plan"
 
 # ---- exported symbols: "NAME", or "NAME jit" if libmainstem-rt has it not ----
 
