@@ -9,14 +9,20 @@
 #include "report/report.h"
 
 struct diff_args {
-    const char *path[2];
+    const char *path[2], *out;
     uint32_t n;
 };
+
+static const struct argp_option options[] = {
+    {"output", 'o', "FILE", 0, "Write an HTML page too, with the schedules beside each other", 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct diff_args *d = state->input;
     switch (key) {
+    case 'o':
+        d->out = arg;
+        return 0;
     case ARGP_KEY_ARG:
         if (d->n == 2)
             argp_error(state, "two plans, not more");
@@ -32,7 +38,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-    0,
+    options,
     parse,
     "A.json B.json",
     "Says what changed from plan A to plan B. Exit status 0: the plans do the same; 4: they differ.",
@@ -57,6 +63,15 @@ static struct stem_plan *read_plan(const char *path, struct stem_arena *a, int *
     return plan;
 }
 
+static bool write_page(const struct diff_args *d, const struct stem_plan *a, const struct stem_plan *b)
+{
+    struct stem_out o = {0};
+    stem_plan_diff_html(a, d->path[0], b, d->path[1], &o);
+    bool fine = stem_cli_write(d->out, stem_out_text(&o), o.len);
+    stem_out_free(&o);
+    return fine;
+}
+
 int stem_cmd_diff(int argc, char **argv)
 {
     struct diff_args d = {0};
@@ -71,6 +86,8 @@ int stem_cmd_diff(int argc, char **argv)
             status = STEM_EXIT_DIFFER;
         fputs(status ? stem_out_text(&o) : "the plans do the same\n", stdout);
         stem_out_free(&o);
+        if (d.out && !write_page(&d, a, b))
+            status = STEM_EXIT_WORLD;
     }
     stem_plan_free(a);
     stem_plan_free(b);

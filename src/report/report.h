@@ -91,6 +91,10 @@ void stem_schedule_trace(const struct stem_plan *p, struct stem_out *o);
  * have other names for the same plan file. */
 uint32_t stem_plan_diff(const struct stem_plan *a, const struct stem_plan *b, struct stem_out *o);
 
+/* The same with both schedules beside each other, as one HTML page. */
+void stem_plan_diff_html(const struct stem_plan *a, const char *a_title, const struct stem_plan *b, const char *b_title,
+                         struct stem_out *o);
+
 /* ---- the page (data.c, html.c) ---- */
 
 struct stem_report {

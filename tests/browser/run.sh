@@ -30,4 +30,4 @@ report hostile "$hostile"
 report plan "$scratch/dual_stream_moe.plan.json"
 report traced "$model" -D LAYERS=2 --dim T=4 --trace "$scratch/dual_stream_moe.trace.json"
 
-exec python3 "$here/test_page.py" "$scratch" "$SRCDIR"
+exec python3 -B "$here/test_page.py" "$scratch" "$SRCDIR"

@@ -70,6 +70,9 @@ changes diff-one-stream --one-stream
 changes diff-sizes --dim T=1,4
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/a/forks.plan.json" >"$scratch/raw"
 is 'a plan does the same as itself' "$? $(cat "$scratch/raw")" '0 the plans do the same'
+cp "$scratch/b/forks.plan.json" "$scratch/<b>&.json"
+"$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/<b>&.json" -o "$scratch/diff.html" >/dev/null
+is 'side by side' "$? $(grep -c '^<section>' "$scratch/diff.html") $(grep -c '<b>' "$scratch/diff.html") $(grep -c '&lt;b>&amp;' "$scratch/diff.html")" '4 2 0 1'
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/nothing.json" 2>/dev/null
 is 'a file that is not there' $? 3
 echo '{' >"$scratch/bad.json"
