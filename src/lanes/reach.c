@@ -114,7 +114,8 @@ struct tails {
 static bool collect(void *user, uint32_t u)
 {
     struct tails *t = user;
-    if (t->is_tail[u] && !stem_lane_has_edge(&t->r->adj, u, t->v))
+    bool apart = !t->r->stream || t->r->stream[u] != t->r->stream[t->v];
+    if (t->is_tail[u] && apart && !stem_lane_has_edge(&t->r->adj, u, t->v))
         t->tail[t->len++] = u;
     return t->len < t->max;
 }

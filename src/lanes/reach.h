@@ -14,6 +14,7 @@ struct stem_lane_reach {
     uint32_t *seen;             /* stamp of the last walk that met a node */
     uint32_t stamp;
     uint64_t steps; /* positions and edges looked at so far */
+    const uint32_t *stream; /* by node: tails are on another one than what they continue into; NULL: any */
 };
 
 /* False if the graph is not one, or has a cycle. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Repair: redundant edges that let lanes go on. Each round pairs nodes that open a lane with lanes that ended before
- * them, adds all those edges at once and predicts again; if that does not help, one at a time. Then whatever can be
+ * them, adds all those edges at once and predicts again; if that does not help, one at a time; if nothing does, the same
+ * with the nodes whose lanes the openers could have had. Then whatever can be
  * left out is left out, in ever smaller groups, and on small graphs all smaller sets are tried.
  */
 #include "lanes/repair.h"
@@ -22,6 +23,7 @@
 struct repair {
     const struct stem_lane_driver *driver;
     const struct stem_lane_graph *g;
+    const uint32_t *stream;
     STEM_VEC(struct stem_lane_edge) edges; /* the graph's, then those on trial */
     STEM_VEC(struct stem_lane_edge) added;
     uint32_t lanes; /* with `added` */
@@ -62,8 +64,25 @@ struct chance {
     uint32_t node, n, tail[TAILS];
 };
 
-/* Nodes that open a lane though lanes ended before them, in the driver's order. Returns how many. */
-static uint32_t find_chances(struct repair *r, struct stem_arena *a, struct chance **out)
+/* The child that runs on the lane of v's last parent, so that v had to open one. */
+static uint32_t rival_of(const struct stem_lane_reach *reach, const struct stem_lanes *l, const uint32_t *place,
+                         uint32_t v)
+{
+    const struct stem_lane_adj *adj = &reach->adj;
+    uint32_t parent = STEM_NO_NODE;
+    for (uint32_t k = adj->parent_at[v]; k < adj->parent_at[v + 1]; k++)
+        if (parent == STEM_NO_NODE || place[adj->parent[k]] > place[parent])
+            parent = adj->parent[k];
+    for (uint32_t k = parent == STEM_NO_NODE ? 0 : adj->child_at[parent];
+         parent != STEM_NO_NODE && k < adj->child_at[parent + 1]; k++)
+        if (l->lane[adj->child[k]] == l->lane[parent])
+            return adj->child[k];
+    return STEM_NO_NODE;
+}
+
+/* Nodes that open a lane though lanes ended before them, in the driver's order; or instead the rivals of all nodes
+ * that open one: if a rival goes on with a lane that ended, the lane of its parent is free. Returns how many. */
+static uint32_t find_chances(struct repair *r, bool rivals, struct stem_arena *a, struct chance **out)
 {
     struct stem_lane_graph g = graph_with(r, r->added.at, r->added.len);
     struct stem_lanes l;
@@ -71,14 +90,20 @@ static uint32_t find_chances(struct repair *r, struct stem_arena *a, struct chan
     uint32_t len = 0;
     if (!stem_lanes_predict(r->driver, &g, a, &l) || !stem_lane_reach_init(&reach, &g, a))
         return 0;
+    reach.stream = r->stream;
     const bool *is_tail = stem_lane_tail_flags(&g, &l, a);
     struct chance *c = STEM_NEW_ARRAY(a, struct chance, l.n_lanes);
+    uint32_t *place = STEM_NEW_ARRAY(a, uint32_t, g.n);
+    for (uint32_t i = 0; i < l.n_order; i++)
+        place[l.order[i]] = i;
     for (uint32_t i = 0; i < l.n_order && r->work + reach.steps < r->limit; i++) {
         uint32_t v = l.order[i];
         if (l.why[v] != STEM_LANE_BRANCH && l.why[v] != STEM_LANE_LEFT)
             continue;
-        c[len].node = v;
-        c[len].n = stem_lane_tails(&reach, &g, is_tail, v, TAILS, c[len].tail);
+        c[len].node = rivals ? rival_of(&reach, &l, place, v) : v;
+        if (c[len].node == STEM_NO_NODE)
+            continue;
+        c[len].n = stem_lane_tails(&reach, &g, is_tail, c[len].node, TAILS, c[len].tail);
         len += c[len].n > 0;
     }
     r->work += g.n + g.n_edges + reach.steps;
@@ -131,11 +156,11 @@ static bool try_one_by_one(struct repair *r, const struct chance *c, uint32_t le
 }
 
 /* False when nothing more helps. */
-static bool go_round(struct repair *r)
+static bool go_round(struct repair *r, bool rivals)
 {
     struct stem_arena *a = stem_arena_new();
     struct chance *c;
-    uint32_t len = spent(r) ? 0 : find_chances(r, a, &c);
+    uint32_t len = spent(r) ? 0 : find_chances(r, rivals, a, &c);
     bool better = false;
     if (len) {
         struct stem_lane_edge *pairs = STEM_NEW_ARRAY(a, struct stem_lane_edge, len);
@@ -198,7 +223,7 @@ static uint32_t implied_pairs(const struct repair *r, struct stem_arena *a, stru
         return SEARCH_PAIRS + 1;
     for (uint32_t v = 0; v < r->g->n; v++)
         for (uint32_t u = 0; stem_lane_may_enter(r->g, &reach.adj, v) && u < r->g->n; u++) {
-            if (u == v || !stem_lane_may_leave(r->g, &reach.adj, u) || stem_lane_has_edge(&reach.adj, u, v) ||
+            if (u == v || (r->stream && r->stream[u] == r->stream[v]) || !stem_lane_may_leave(r->g, &reach.adj, u) || stem_lane_has_edge(&reach.adj, u, v) ||
                 !stem_lane_reach_before(&reach, u, v))
                 continue;
             if (len == SEARCH_PAIRS)
@@ -314,6 +339,7 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
                        struct stem_lane_repair *out)
 {
     struct repair r = {.driver = driver, .g = g};
+    r.stream = options ? options->stream : NULL;
     r.limit = options && options->work ? options->work : DEFAULT_WORK;
     uint32_t max_edges = options && options->max_edges ? options->max_edges : UINT32_MAX;
     for (uint32_t i = 0; i < g->n_edges; i++)
@@ -323,14 +349,15 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
     bool good = r.lanes != UINT32_MAX;
     if (good) {
         out->bound = stem_lanes_bound(g);
-        while (r.lanes > out->bound && go_round(&r))
+        uint32_t enough = options && options->enough > out->bound ? options->enough : out->bound;
+        while (r.lanes > enough && (go_round(&r, false) || (r.lanes > enough && go_round(&r, true))))
             continue;
         cut_to(&r, max_edges, out->before);
         out->proof = make_minimal(&r);
         if (spent(&r))
             out->proof = STEM_LANE_SMALL;
         else if (!options || !options->greedy)
-            out->proof = search(&r, out->bound, max_edges, out->proof);
+            out->proof = search(&r, enough, max_edges, out->proof);
         if (r.added.len)
             qsort(r.added.at, r.added.len, sizeof *r.added.at, by_target);
         out->edges = stem_arena_dup(a, r.added.at, r.added.len * sizeof *r.added.at);

@@ -39,7 +39,9 @@ enum stem_lane_proof {
 
 struct stem_lane_repair_options {
     uint32_t max_edges; /* 0: no limit */
+    uint32_t enough;    /* stop at so many lanes; 0: at the bound */
     bool greedy;        /* do not try all sets on small graphs: a hundred times faster there */
+    const uint32_t *stream; /* by node: only edges between nodes of different streams; NULL: any */
     uint64_t work;      /* bound of the work, in nodes + edges looked at; 0: 20 million (a few seconds at most) */
 };
 

@@ -64,6 +64,35 @@ static inline struct stem_lane_graph fork_join(struct stem_arena *a, uint32_t k,
     return (struct stem_lane_graph){.n = n, .edges = e, .n_edges = m};
 }
 
+/* L layers of a main branch of 3 kernels and a side branch that forks as well; the innermost branch is recorded first,
+ * main last. A join, then one kernel, end a layer. */
+static inline struct stem_lane_graph nested(struct stem_arena *a, uint32_t layers, uint32_t kernels)
+{
+    uint32_t n = 1, m = 0, fork = 0;
+    struct stem_lane_edge *e = STEM_NEW_ARRAY(a, struct stem_lane_edge, 2 * layers * (2 * kernels + 6));
+    for (uint32_t l = 0; l < layers; l++) {
+        uint32_t end[3];
+        for (uint32_t branch = 0; branch < 3; branch++) {
+            end[branch] = fork;
+            for (uint32_t i = 0; i < (branch < 2 ? kernels : 3); i++) {
+                e[m++] = (struct stem_lane_edge){end[branch], n, false};
+                end[branch] = n++;
+            }
+            if (branch == 1) {
+                e[m++] = (struct stem_lane_edge){end[0], n, false};
+                e[m++] = (struct stem_lane_edge){end[1], n, false};
+                end[1] = n++;
+            }
+        }
+        e[m++] = (struct stem_lane_edge){end[1], n, false};
+        e[m++] = (struct stem_lane_edge){end[2], n, false};
+        e[m++] = (struct stem_lane_edge){n, n + 1, false};
+        fork = n + 1;
+        n += 2;
+    }
+    return (struct stem_lane_graph){.n = n, .edges = e, .n_edges = m};
+}
+
 static inline uint32_t lanes_of(const struct stem_lane_graph *g)
 {
     struct stem_arena *a = stem_arena_new();

@@ -1,5 +1,5 @@
 # Tests of the lane model: measured graphs, and graphs of our own.
-lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/kinds.txt %D%/data/mixed.txt %D%/data/random.txt \
+lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/held.txt %D%/data/kinds.txt %D%/data/mixed.txt %D%/data/random.txt \
 	%D%/data/reference.txt %D%/data/small.txt
 EXTRA_DIST += $(lane_data_files) %D%/rule.py
 

@@ -11,6 +11,7 @@ static const struct accuracy {
 } table[] = {
     {"small.txt", 2752, 2752, 2752}, {"random.txt", 2000, 2000, 2000}, {"forks.txt", 1060, 1060, 1060},
     {"edges.txt", 1440, 1440, 1440}, {"kinds.txt", 750, 749, 749},     {"mixed.txt", 694, 675, 686},
+    {"held.txt", 900, 899, 900}, /* nothing was fitted to these, and nothing may be */
 };
 
 static uint32_t measured_lanes(const struct stem_lane_case *c)

@@ -60,6 +60,46 @@ static void side_first(void)
         }
 }
 
+/* A branch within a branch. The ends of lanes come before nodes that open none, too: those have to give way. */
+static void nested_branches(void)
+{
+    static const struct {
+        uint32_t layers, kernels, before;
+    } row[] = {{40, 2, 81}, {61, 2, 123}, {12, 1, 25}, {12, 4, 25}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct stem_arena *a = stem_arena_new();
+        struct stem_lane_graph g = nested(a, row[i].layers, row[i].kernels);
+        struct stem_lane_repair r;
+        CU_ASSERT(stem_lanes_repair(NULL, &g, &(struct stem_lane_repair_options){.greedy = true}, a, &r));
+        CU_ASSERT_EQUAL(r.before, row[i].before);
+        CU_ASSERT_EQUAL(r.bound, 3);
+        CU_ASSERT_EQUAL(check_repair(&g, &r), 3);
+        CU_ASSERT_EQUAL(r.n_edges, row[i].before - 3);
+        stem_arena_free(a);
+    }
+}
+
+/* Edges between two streams only: in layers of two branches, where the lane of main's last kernel would go on in main,
+ * it goes on in the side branch instead. */
+static void between_streams(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    struct stem_lane_graph g = fork_join(a, 2, 61, 1, 3, true, false);
+    uint32_t *stream = STEM_NEW_ARRAY(a, uint32_t, g.n);
+    for (uint32_t v = 1; v < g.n; v++)
+        stream[v] = v % 5 == 1; /* side first; 5 nodes a layer */
+    struct stem_lane_repair r;
+    CU_ASSERT(stem_lanes_repair(NULL, &g, &(struct stem_lane_repair_options){.stream = stream}, a, &r));
+    CU_ASSERT_EQUAL(r.before, 62);
+    CU_ASSERT_EQUAL(check_repair(&g, &r), 2);
+    CU_ASSERT_EQUAL(r.n_edges, 60);
+    for (uint32_t i = 0; i < r.n_edges; i++)
+        CU_ASSERT(stream[r.edges[i].from] != stream[r.edges[i].to]);
+    CU_ASSERT(stem_lanes_repair(NULL, &g, &(struct stem_lane_repair_options){.enough = 10}, a, &r));
+    CU_ASSERT(check_repair(&g, &r) <= 10);
+    stem_arena_free(a);
+}
+
 /* Every measured graph: the edges are what they must be. Sums are kept so that a change shows. */
 static void measured_graphs(void)
 {
@@ -187,5 +227,6 @@ static void openings(void)
     stem_arena_free(a);
 }
 
-UNIT_MAIN("lane repair", {"side branch first", side_first}, {"measured graphs", measured_graphs}, {"proofs", proofs},
+UNIT_MAIN("lane repair", {"side branch first", side_first}, {"nested branches", nested_branches},
+          {"between streams", between_streams}, {"measured graphs", measured_graphs}, {"proofs", proofs},
           {"limits", limits}, {"implied edges", implied}, {"bounds", bounds}, {"openings", openings})
