@@ -30,6 +30,7 @@ struct stem_program_options {
     uint32_t n_dims;
     const char *order;          /* "main-first", "program", "side-first"; NULL: main-first */
     const char *inplace;        /* "auto", "wait", "copy"; NULL: auto */
+    const char *lane_repair;    /* "auto", "always", "never"; NULL: auto */
     uint32_t max_streams;       /* 0: 2 */
     bool one_stream;            /* everything on main */
     uint32_t max_lanes;         /* 0: no constraint */

@@ -20,6 +20,7 @@ enum {
     OPT_MAX_STREAMS,
     OPT_ONE_STREAM,
     OPT_MAX_LANES,
+    OPT_LANE_REPAIR,
     OPT_BUDGET,
     OPT_NO_FUSE,
     OPT_PDL,
@@ -47,6 +48,8 @@ static const struct argp_option options[] = {
     {"max-streams", OPT_MAX_STREAMS, "N", 0, "Streams for ops without a pin, main included (default 2)", 2},
     {"one-stream", OPT_ONE_STREAM, 0, 0, "Everything on main: the reference schedule", 2},
     {"max-lanes", OPT_MAX_LANES, "N", 0, "Fail if more lanes are predicted", 2},
+    {"lane-repair", OPT_LANE_REPAIR, "WHEN", 0,
+     "Add waits that only save lanes: auto (default: main-first, or for --max-lanes), always, never", 2},
     {"inplace", OPT_INPLACE, "WAY", 0, "In place against a concurrent reader: auto (default), wait, copy", 2},
     {"memory-budget", OPT_BUDGET, "BYTES", 0, "Largest slab; buys bytes with extra edges (suffixes K, M, G)", 2},
     {"no-fuse", OPT_NO_FUSE, 0, 0, "Do not fuse pointwise chains", 2},
@@ -128,6 +131,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
 {
     static const char *const orders[] = {"main-first", "program", "side-first", NULL};
     static const char *const ways[] = {"auto", "wait", "copy", NULL};
+    static const char *const repairs[] = {"auto", "always", "never", NULL};
     static const char *const archs[] = {"sm_80", "sm_90", "sm_100", "sm_120", NULL};
     static const uint32_t sm[] = {80, 90, 100, 120};
     switch (key) {
@@ -139,6 +143,9 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
         return 0;
     case OPT_ONE_STREAM: o->one_stream = true; return 0;
     case OPT_MAX_LANES: o->max_lanes = (uint32_t)number(state, arg, "--max-lanes", 1, UINT32_MAX - 1); return 0;
+    case OPT_LANE_REPAIR:
+        o->lane_repair = (enum stem_lane_repairs)word(state, arg, "--lane-repair", repairs);
+        return 0;
     case OPT_BUDGET: o->memory_budget = number(state, arg, "--memory-budget", 1, UINT64_MAX - 1); return 0;
     case OPT_NO_FUSE: o->no_fuse = true; return 0;
     case OPT_PDL:

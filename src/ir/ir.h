@@ -137,12 +137,13 @@ struct stem_dep {
 struct stem_wait {
     struct stem_op_id from, to; /* to NO_OP: main waits at the end of `segment` */
     uint32_t segment;
+    bool lane; /* implied by the others; there so that the driver goes on with a lane */
 };
 
 struct stem_schedule {
     STEM_VEC(struct stem_dep) deps;         /* deps pass; sorted by to, from, kind */
     STEM_VEC(struct stem_op_id) order;      /* order pass: issue order of all live ops */
-    STEM_VEC(struct stem_wait) waits;       /* events pass: in issue order of `to` */
+    STEM_VEC(struct stem_wait) waits;       /* events and lanes passes: in issue order of `to` */
     uint32_t n_events, events_bound;        /* events pass */
     /* lifetime pass, for each buffer: ops that touch it last (an antichain in happens-before) and first writer */
     STEM_VEC(struct stem_op_id) last_use;   /* grouped by buffer */

@@ -315,7 +315,7 @@ static void print_waits(struct printer *w)
             stem_out_str(w->o, " for start");
         else
             stem_out_printf(w->o, " for o%u", a->from.n);
-        stem_out_printf(w->o, " segment g%u;\n", a->segment);
+        stem_out_printf(w->o, " segment g%u%s;\n", a->segment, a->lane ? " lane" : "");
     }
 }
 

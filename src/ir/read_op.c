@@ -252,6 +252,7 @@ static void read_wait(struct stem_ir_reader *r)
         w.from = an_op(r);
     stem_ir_expect(r, "segment");
     w.segment = stem_ir_id(r, 'g', r->p->segments.len);
+    w.lane = stem_ir_accept(r, "lane");
     stem_vec_push(&r->p->sched.waits, w);
 }
 

@@ -58,7 +58,7 @@ static void wait_for(struct state *s, uint32_t stream, struct stem_op_id to, uin
         keep[i] = s->from[i].row && !covered(s, stream, i);
     for (uint32_t i = 0; i < s->hb->n_streams; i++) {
         if (keep[i]) {
-            stem_vec_push(&s->p->sched.waits, (struct stem_wait){{s->from[i].op}, to, segment});
+            stem_vec_push(&s->p->sched.waits, (struct stem_wait){{s->from[i].op}, to, segment, false});
             stem_hb_learn(s->hb, stream, s->from[i].row);
         }
         s->from[i].row = NULL;
@@ -88,8 +88,7 @@ static void one_op(struct state *s, const struct stem_graph *preds, struct stem_
     s->last[stream] = id;
 }
 
-/* Distinct recorded events: one for each producer, one for each start of a segment. */
-static uint32_t count_events(const struct stem_program *p, struct stem_arena *a)
+uint32_t stem_events_count(const struct stem_program *p, struct stem_arena *a)
 {
     bool *op = STEM_NEW_ARRAY(a, bool, p->ops.len), *start = STEM_NEW_ARRAY(a, bool, p->segments.len);
     uint32_t n = 0;
@@ -122,7 +121,7 @@ static void make_waits(struct stem_program *p, struct stem_arena *a)
     }
     if (segment != STEM_NONE)
         end_segment(&s, segment);
-    p->sched.n_events = count_events(p, a);
+    p->sched.n_events = stem_events_count(p, a);
 }
 
 void stem_schedule_estimate(struct stem_program *p, struct stem_arena *a, const struct stem_target *t)

@@ -10,6 +10,8 @@
 
 /* Waits, their events and the estimates, from deps, streams and order. */
 void stem_events_build(struct stem_program *p, struct stem_pass_ctx *ctx);
+/* Distinct recorded events: one for each producer, one for each start of a segment. */
+uint32_t stem_events_count(const struct stem_program *p, struct stem_arena *a);
 /* critical_path_us (the length of the schedule: streams, waits and segments), total_us, floor_us. */
 void stem_schedule_estimate(struct stem_program *p, struct stem_arena *a, const struct stem_target *t);
 

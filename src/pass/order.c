@@ -9,7 +9,7 @@
  * main-first walks main by rank. Before a main op it issues the side ops that this op needs and that are not issued
  * yet, and nothing else: side work is recorded as late as possible (its fork events are recorded right after their
  * producers all the same, see events.c). Behind them go the side ops of those streams that no main op needs; such ops
- * are also issued if they could have been for PATIENCE main ops, so that what they read does not stay alive for ever.
+ * are also issued if they could have been for some main ops, so that what they read does not stay alive for ever.
  * If a main op would wait for a side stream and another one close by in rank would not, that one goes first.
  *
  * side-first issues side ops before main ops wherever both could be next; program follows the text as far as the
@@ -17,14 +17,13 @@
  *
  * Time: O(n log n).
  */
-#include "pass/graph.h"
+#include "pass/order.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define LOOK_AHEAD 8
 #define NEAR 16 /* ranks: times say little where a stream is the bottleneck */
-#define PATIENCE 32
 
 struct leaf {
     uint32_t op, since; /* main ops issued before it was available */
@@ -44,6 +43,7 @@ struct state {
     STEM_VEC(struct leaf) leaves[STEM_MAX_STREAMS]; /* available side ops that no main op needs, in order */
     uint32_t leaf[STEM_MAX_STREAMS];                /* first of them that is not issued */
     uint32_t n_main;                                /* main ops issued */
+    struct stem_leaf_order leaf_order;
     STEM_VEC(uint32_t) pull;                        /* ranks */
     STEM_VEC(uint32_t) stack;
 };
@@ -221,7 +221,8 @@ static void flush_leaves(struct state *s, const bool touched[])
     bool ignored[STEM_MAX_STREAMS];
     for (uint32_t stream = 1; stream < s->p->streams.len; stream++)
         for (; s->leaf[stream] < s->leaves[stream].len; s->leaf[stream]++) {
-            if (!touched[stream] && s->n_main - s->leaves[stream].at[s->leaf[stream]].since < PATIENCE)
+            uint32_t waited = s->n_main - s->leaves[stream].at[s->leaf[stream]].since;
+            if (!(touched[stream] && s->leaf_order.with_joins) && waited < s->leaf_order.patience)
                 break;
             uint32_t op = s->leaves[stream].at[s->leaf[stream]].op;
             if (s->issued[op])
@@ -309,6 +310,9 @@ static void order_segment(struct state *s, enum stem_order how, const uint32_t *
     case STEM_ORDER_PROGRAM:
         by_key(s, ops, n, NULL);
         break;
+    case STEM_ORDER_BY_RANK:
+        by_key(s, ops, n, s->rank);
+        break;
     case STEM_ORDER_SIDE_FIRST:
         by_key(s, ops, n, side_key);
         break;
@@ -333,23 +337,30 @@ static struct state init(struct stem_program *p, struct stem_arena *a)
     return s;
 }
 
-static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+/* By rank into `topo`; how many, fewer than the live ops if they wait for each other. */
+static uint32_t prepare(struct state *s, struct stem_arena *a)
 {
-    struct state s = init(p, ctx->scratch);
-    uint32_t n, *order = stem_graph_topo(ctx->scratch, p, &s.succs, &n);
-    if (n < stem_live_ops(p)) {
-        stem_deps_report_cycle(p, ctx->scratch, ctx->diags);
+    uint32_t n, *topo = stem_graph_topo(a, s->p, &s->succs, &n);
+    if (n == stem_live_ops(s->p))
+        rank_ops(s, a, topo, n);
+    return n;
+}
+
+bool stem_order_build(struct stem_program *p, struct stem_arena *a, enum stem_order how, struct stem_leaf_order leaves)
+{
+    struct state s = init(p, a);
+    uint32_t n = prepare(&s, a);
+    if (n < stem_live_ops(p))
         return false;
-    }
-    rank_ops(&s, ctx->scratch, order, n);
-    uint32_t *side_key = STEM_NEW_ARRAY(ctx->scratch, uint32_t, p->ops.len);
+    s.leaf_order = leaves;
+    uint32_t *side_key = STEM_NEW_ARRAY(a, uint32_t, p->ops.len);
     for (uint32_t i = 0; i < n; i++)
-        side_key[order[i]] = s.rank[order[i]] + (p->ops.at[order[i]].stream.n ? 0 : n);
+        side_key[s.by_rank[i]] = i + (p->ops.at[s.by_rank[i]].stream.n ? 0 : n);
     stem_vec_clear(&p->sched.order);
     for (uint32_t begin = 0, end; begin < n; begin = end) {
         for (end = begin; end < n && p->ops.at[s.by_rank[end]].segment == p->ops.at[s.by_rank[begin]].segment; end++)
             ;
-        order_segment(&s, ctx->options->order, s.by_rank + begin, end - begin, side_key);
+        order_segment(&s, how, s.by_rank + begin, end - begin, side_key);
     }
     stem_vec_free(&s.ready.at);
     stem_vec_free(&s.pull);
@@ -357,6 +368,14 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     for (uint32_t i = 0; i < STEM_MAX_STREAMS; i++)
         stem_vec_free(&s.leaves[i]);
     return true;
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    bool fine = stem_order_build(p, ctx->scratch, ctx->options->order, STEM_LEAVES_USUAL);
+    if (!fine)
+        stem_deps_report_cycle(p, ctx->scratch, ctx->diags);
+    return fine;
 }
 
 const struct stem_pass stem_pass_order = {

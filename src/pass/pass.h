@@ -8,8 +8,13 @@
 
 #include "ir/ir.h"
 
-enum stem_order { STEM_ORDER_MAIN_FIRST, STEM_ORDER_PROGRAM, STEM_ORDER_SIDE_FIRST };
+/* BY_RANK: by latest start, whatever the stream; only passes ask for it. */
+enum stem_order { STEM_ORDER_MAIN_FIRST, STEM_ORDER_PROGRAM, STEM_ORDER_SIDE_FIRST, STEM_ORDER_BY_RANK };
 enum stem_inplace { STEM_INPLACE_AUTO, STEM_INPLACE_WAIT, STEM_INPLACE_COPY };
+
+/* Waits that change nothing but the driver's lanes: for main-first order and to meet max_lanes; whenever they help;
+ * not at all. */
+enum stem_lane_repairs { STEM_LANE_REPAIR_AUTO, STEM_LANE_REPAIR_ALWAYS, STEM_LANE_REPAIR_NEVER };
 
 struct stem_options {
     enum stem_order order;
@@ -17,6 +22,7 @@ struct stem_options {
     uint32_t max_streams;      /* streams that the compiler may use for unpinned ops, main included; pins are kept */
     bool one_stream;           /* everything on main, pins ignored: the reference schedule */
     uint32_t max_lanes;        /* 0: no constraint */
+    enum stem_lane_repairs lane_repair;
     uint64_t memory_budget;    /* bytes, 0: none */
     bool no_fuse;
     bool pdl; /* programmatic launches, from sm_90 on */

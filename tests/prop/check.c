@@ -105,7 +105,9 @@ static void close_reach(struct world *w)
                     w->reach[i][j] |= w->reach[k][j];
 }
 
-/* Stream order, segments on main, and all waits but one. */
+enum { ALL_WAITS = UINT32_MAX, NO_LANE_WAITS = UINT32_MAX - 1 };
+
+/* Stream order, segments on main, and all waits, or all but one and those that are there for lanes. */
 static void collect_reach(struct world *w, uint32_t without)
 {
     const struct stem_program *p = w->p;
@@ -131,7 +133,7 @@ static void collect_reach(struct world *w, uint32_t without)
         const struct stem_wait *x = &p->sched.waits.at[i];
         uint32_t from = x->from.n == STEM_NONE ? w->n_ops + x->segment : x->from.n;
         uint32_t to = x->to.n == STEM_NONE ? w->n_ops + x->segment + 1 : x->to.n;
-        if (i != without)
+        if (without == ALL_WAITS || (i != without && !x->lane))
             w->reach[from][to] = true;
     }
     close_reach(w);
@@ -187,6 +189,56 @@ static const char *check_streams(const struct stem_program *p, const struct stem
     return NULL;
 }
 
+/* Waits for lanes order nothing that is not ordered without them, and go from stream to stream. */
+static const char *check_lane_waits(struct world *w)
+{
+    const struct stem_program *p = w->p;
+    bool(*with)[MAX] = malloc(sizeof w->reach);
+    collect_reach(w, ALL_WAITS);
+    memcpy(with, w->reach, sizeof w->reach);
+    collect_reach(w, NO_LANE_WAITS);
+    bool same = !memcmp(with, w->reach, sizeof w->reach);
+    free(with);
+    if (!same)
+        return fault("waits for lanes change what happens before what");
+    for (uint32_t i = 0; i < p->sched.waits.len; i++) {
+        const struct stem_wait *x = &p->sched.waits.at[i];
+        if (x->lane && (x->from.n == STEM_NONE || x->to.n == STEM_NONE ||
+                        stem_op_at(p, x->from)->stream.n == stem_op_at(p, x->to)->stream.n))
+            return fault("wait %u is for a lane and does not join two streams", i);
+        if (i && x->to.n != STEM_NONE && x[-1].to.n == x->to.n && x[-1].from.n == x->from.n)
+            return fault("wait %u is there twice", i);
+    }
+    return NULL;
+}
+
+/* Events but those that only waits for lanes need. */
+static uint32_t needed_events(const struct stem_program *p)
+{
+    bool seen[MAX] = {false};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->sched.waits.len; i++) {
+        const struct stem_wait *x = &p->sched.waits.at[i];
+        bool *s = &seen[x->from.n == STEM_NONE ? p->ops.len + x->segment : x->from.n];
+        n += !x->lane && !*s;
+        *s |= !x->lane;
+    }
+    return n;
+}
+
+static uint32_t all_events(const struct stem_program *p)
+{
+    bool seen[MAX] = {false};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->sched.waits.len; i++) {
+        const struct stem_wait *x = &p->sched.waits.at[i];
+        bool *s = &seen[x->from.n == STEM_NONE ? p->ops.len + x->segment : x->from.n];
+        n += !*s;
+        *s = true;
+    }
+    return n;
+}
+
 static const char *check_waits(struct world *w)
 {
     const struct stem_program *p = w->p;
@@ -198,18 +250,24 @@ static const char *check_waits(struct world *w)
         segment = x->segment;
         if (x->to.n == STEM_NONE && ++joins[stem_op_at(p, x->from)->stream.n] > 1)
             return fault("segment %u joins a stream twice", segment);
+        if (x->lane)
+            continue;
         collect_reach(w, i);
         if (respected(w, &a, &b))
             return fault("wait %u is not needed", i);
     }
-    collect_reach(w, STEM_NONE);
+    const char *what = check_lane_waits(w);
+    if (what)
+        return what;
+    collect_reach(w, ALL_WAITS);
     if (!respected(w, &a, &b))
         return fault("%u does not happen before %u", a, b);
     for (uint32_t i = 0; i < p->sched.deps.len; i++)
         if (!w->must[p->sched.deps.at[i].from.n][p->sched.deps.at[i].to.n])
             return fault("dep %u is invented", i);
-    if (p->sched.n_events != p->sched.events_bound)
-        return fault("%u events, bound %u", p->sched.n_events, p->sched.events_bound);
+    if (needed_events(p) != p->sched.events_bound || all_events(p) != p->sched.n_events)
+        return fault("%u events of which %u are needed, bound %u", p->sched.n_events, needed_events(p),
+                     p->sched.events_bound);
     return NULL;
 }
 

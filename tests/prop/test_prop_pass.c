@@ -24,6 +24,7 @@ static struct stem_options any_options(uint64_t seed)
     o.max_streams = 1 + gen_below(&r, 4);
     o.one_stream = gen_chance(&r, 5);
     o.inplace = (enum stem_inplace)gen_below(&r, 3);
+    o.lane_repair = (enum stem_lane_repairs)gen_below(&r, 3);
     return o;
 }
 
@@ -201,6 +202,7 @@ static void budgets_are_met_or_refused(void)
     for (uint64_t seed = 1; seed <= 250; seed++) {
         struct gen_options g = gen_any(seed, 40);
         struct stem_options o = any_options(seed);
+        o.lane_repair = STEM_LANE_REPAIR_NEVER; /* another order may need less than the memory pass could know */
         struct flow f = gen_program(seed, &g);
         uint64_t slab = run(&f, &o) ? f.program->sched.slab_bytes : 0;
         flow_free(&f);
@@ -230,7 +232,45 @@ static void budgets_are_met_or_refused(void)
     CU_ASSERT(refused > 10);
 }
 
-UNIT_MAIN("prop_pass", {"schedules are right and minimal", schedules_are_right},
+/* Repairing never makes more lanes, a larger slab, or other happens-before (check.c); how often lanes were above the
+ * streams, and how often they still are. */
+static void lanes_are_repaired(void)
+{
+    uint32_t above = 0, still = 0, fewer = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct gen_options g = gen_any(seed, 60);
+        struct stem_options o = any_options(seed);
+        uint32_t lanes[2], over[2];
+        uint64_t slab[2];
+        o.one_stream = false;
+        for (uint32_t i = 0; i < 2; i++) {
+            struct flow f = gen_program(seed, &g);
+            o.lane_repair = i ? STEM_LANE_REPAIR_ALWAYS : STEM_LANE_REPAIR_NEVER;
+            const char *what = run(&f, &o) ? check_schedule(f.program, &o) : "a pass failed";
+            if (what)
+                show(seed, what, &f);
+            CU_ASSERT_PTR_NULL(what);
+            lanes[i] = f.program->sched.lanes;
+            slab[i] = f.program->sched.slab_bytes;
+            over[i] = 0;
+            for (uint32_t k = 0; k < stem_diags_count(f.diags); k++)
+                over[i] += stem_diags_get(f.diags, k)->id == STEM_E_MORE_LANES;
+            flow_free(&f);
+        }
+        CU_ASSERT(lanes[1] <= lanes[0]);
+        CU_ASSERT(slab[1] <= slab[0]);
+        above += over[0] > 0;
+        still += over[1] > 0;
+        fewer += lanes[1] < lanes[0];
+    }
+    printf("%u programs have more lanes than streams, %u still after repair; %u have fewer lanes ", above, still,
+           fewer);
+    CU_ASSERT(above > 10);
+    CU_ASSERT(still < above - above / 4);
+    CU_ASSERT(fewer > above / 2);
+}
+
+UNIT_MAIN("prop_pass", {"lanes are repaired", lanes_are_repaired}, {"schedules are right and minimal", schedules_are_right},
           {"the same program has the same schedule", same_program_same_schedule},
           {"slabs are small", slabs_are_small}, {"budgets are met or refused", budgets_are_met_or_refused},
           {"failures are shrunk", failures_are_shrunk}, {"the slab of many layers", slab_of_many_layers})

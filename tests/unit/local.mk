@@ -35,6 +35,11 @@ UNIT_TESTS += %D%/test_fuse
 %C%_test_fuse_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_fuse_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_pass_layers
+%C%_test_pass_layers_SOURCES = %D%/test_pass_layers.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
+%C%_test_pass_layers_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
+%C%_test_pass_layers_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_emit
 %C%_test_emit_SOURCES = %D%/test_emit.c %D%/unit.h
 %C%_test_emit_LDADD = $(UNIT_LDADD)

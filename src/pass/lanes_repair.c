@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fewer lanes for a schedule. First waits: src/lanes finds edges that are implied by those there are and continue a
+ * lane that has ended; those between two streams become a wait each, so that steps, captured graphs and graphs built
+ * node by node all have the edge. (An edge within a stream cannot be made by a wait, and is not asked for.) Ops stay
+ * where they are, and nothing that could overlap is kept apart.
+ *
+ * If that leaves lanes above streams and the order is main-first, other orders are tried: main-first with the side ops
+ * that no main op needs earlier or later, all ops by rank, and side-first. Each gets its waits, lifetimes and offsets
+ * anew, and counts only if bytes and time are no worse. With programmatic launches the order stays.
+ */
+#include "pass/lanes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes/repair.h"
+#include "pass/events.h"
+#include "pass/order.h"
+#include "pass/throttle.h"
+
+/* Work of a search: enough to leave nothing needless in programs of some hundred ops, linear beyond. */
+enum { WORK = 500000, WORK_EACH = 20 };
+
+static const struct variant {
+    enum stem_order order;
+    struct stem_leaf_order leaves;
+} variants[] = {
+    {STEM_ORDER_MAIN_FIRST, {1, true}},
+    {STEM_ORDER_MAIN_FIRST, {UINT32_MAX, true}},
+    {STEM_ORDER_MAIN_FIRST, {UINT32_MAX, false}},
+    {STEM_ORDER_BY_RANK, {0, false}},
+    {STEM_ORDER_SIDE_FIRST, {0, false}},
+};
+
+struct extra { /* a wait to be added */
+    struct stem_op_id from, to;
+    uint32_t position, from_position, segment;
+};
+
+struct fix {
+    STEM_VEC(struct extra) extra; /* in issue order of `to` */
+    uint32_t most, excess;        /* lanes with them */
+};
+
+static int by_position(const void *a, const void *b)
+{
+    const struct extra *x = a, *y = b;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return x->from_position < y->from_position ? -1 : x->from_position > y->from_position;
+}
+
+/* What waits could do for the schedule as it stands. */
+static struct fix find_waits(const struct stem_program *p)
+{
+    struct stem_arena *a = stem_arena_new();
+    struct stem_lane_view view = stem_lane_view_new(p, a);
+    struct fix f = {0};
+    for (uint32_t i = 0; i < view.len; i++) {
+        const struct stem_lane_part *part = &view.at[i];
+        uint64_t work = (uint64_t)WORK_EACH * (part->graph.n + part->graph.n_edges);
+        struct stem_lane_repair_options o = {.enough = part->streams, .stream = part->stream,
+                                             .work = work > WORK ? work : WORK};
+        struct stem_lane_repair r = {.after = part->lanes.n_kernel_lanes};
+        if (r.after > part->streams)
+            stem_lanes_repair(NULL, &part->graph, &o, a, &r);
+        for (uint32_t k = 0; k < r.n_edges; k++) {
+            uint32_t from = part->begin + r.edges[k].from, to = part->begin + r.edges[k].to;
+            struct stem_op_id id = p->sched.order.at[to];
+            stem_vec_push(&f.extra, (struct extra){p->sched.order.at[from], id, to, from, stem_op_at(p, id)->segment});
+        }
+        f.most = r.after > f.most ? r.after : f.most;
+        f.excess += r.after > part->streams ? r.after - part->streams : 0;
+    }
+    if (f.extra.len)
+        qsort(f.extra.at, f.extra.len, sizeof *f.extra.at, by_position);
+    stem_arena_free(a);
+    return f;
+}
+
+static void push_extra(struct stem_program *p, const struct extra *x)
+{
+    stem_vec_push(&p->sched.waits, (struct stem_wait){x->from, x->to, x->segment, true});
+}
+
+/* Merges them into sched.waits, each behind the waits that its op has. Returns how many more events that makes. */
+static uint32_t add_waits(struct stem_program *p, const struct fix *f, struct stem_arena *a)
+{
+    uint32_t n = p->sched.waits.len, k = 0, events = p->sched.n_events;
+    struct stem_wait *old = stem_arena_dup(a, p->sched.waits.at, n * sizeof *old);
+    uint32_t *position = STEM_NEW_ARRAY(a, uint32_t, p->ops.len);
+    uint32_t *end = STEM_NEW_ARRAY(a, uint32_t, p->segments.len);
+    for (uint32_t i = 0; i < p->sched.order.len; i++) {
+        position[p->sched.order.at[i].n] = i;
+        end[stem_op_at(p, p->sched.order.at[i])->segment] = i + 1;
+    }
+    stem_vec_clear(&p->sched.waits);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = old[i].to.n == STEM_NONE ? end[old[i].segment] : position[old[i].to.n];
+        while (k < f->extra.len && f->extra.at[k].position < at)
+            push_extra(p, &f->extra.at[k++]);
+        stem_vec_push(&p->sched.waits, old[i]);
+    }
+    while (k < f->extra.len)
+        push_extra(p, &f->extra.at[k++]);
+    p->sched.n_events = stem_events_count(p, a);
+    return p->sched.n_events - events;
+}
+
+static bool better(const struct fix *x, const struct fix *y)
+{
+    return x->excess != y->excess ? x->excess < y->excess : x->extra.len < y->extra.len;
+}
+
+static void set_order(struct stem_program *p, const struct stem_op_id *order)
+{
+    memcpy(p->sched.order.at, order, p->sched.order.len * sizeof *order);
+}
+
+/* Other orders. Leaves the best schedule in `p` and its waits in `best`; true if the order changed. */
+static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct fix *best)
+{
+    size_t size = p->sched.order.len * sizeof *p->sched.order.at;
+    struct stem_op_id *first = stem_arena_dup(ctx->scratch, p->sched.order.at, size), *kept = first, *now = first;
+    uint64_t bytes = p->sched.slab_bytes;
+    double us = p->sched.critical_path_us;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants && best->excess; i++) {
+        struct stem_arena *a = stem_arena_new();
+        bool fine = stem_order_build(p, a, variants[i].order, variants[i].leaves);
+        stem_arena_free(a);
+        bool same = !fine || !memcmp(p->sched.order.at, now, size);
+        now = stem_arena_dup(ctx->scratch, p->sched.order.at, size);
+        if (same || !memcmp(now, first, size))
+            continue;
+        stem_memory_rebuild(p, ctx);
+        if (p->sched.slab_bytes > bytes || p->sched.critical_path_us > 1.01 * us)
+            continue;
+        struct fix f = find_waits(p);
+        bool take = better(&f, best);
+        struct fix out = take ? *best : f;
+        if (take) {
+            *best = f;
+            kept = now;
+        }
+        stem_vec_free(&out.extra);
+    }
+    set_order(p, kept);
+    stem_memory_rebuild(p, ctx);
+    return kept != first;
+}
+
+void stem_lane_repair_schedule(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    struct stem_lane_view view = stem_lane_view_new(p, ctx->scratch);
+    struct fix f = find_waits(p);
+    uint32_t facts = STEM_FACT_DEPS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY;
+    /* Programmatic launches were chosen for this order. */
+    bool orders = f.excess && !ctx->options->pdl && ctx->options->order == STEM_ORDER_MAIN_FIRST && (p->state & facts) == facts;
+    bool moved = orders && try_orders(p, ctx, &f);
+    uint32_t events = f.extra.len ? add_waits(p, &f, ctx->scratch) : 0;
+    const char *tried = moved ? "; ops are issued in another order" : orders ? "; other orders are no better" : "";
+    if (moved && !f.extra.len)
+        stem_remark(ctx->diags, "lanes", STEM_NOWHERE, "%u lanes become %u%s", view.most, f.most, tried);
+    else if (f.extra.len)
+        stem_remark(ctx->diags, "lanes", STEM_NOWHERE,
+                    "%u lanes become %u: %u more waits (%u more events), which all others imply, let lanes go on%s",
+                    view.most, f.most, f.extra.len, events, tried);
+    else
+        stem_remark(ctx->diags, "lanes", STEM_NOWHERE,
+                    "%u lanes, and no waits were found that let one of them go on%s", view.most, tried);
+    stem_vec_free(&f.extra);
+}
