@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every figure of the README and docs/, as tables in Markdown on standard output.
-#   tests/bench/run.sh [headline|peers|kernels|compile|proof|all]      (default all; what needs a GPU says so)
+#   tests/bench/run.sh [headline|peers|kernels|lanes|compile|proof|all]      (default all; what needs a GPU says so)
 # From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,6 +38,20 @@ fi
 if wants kernels && [ -x "$here/kernels/run.sh" ]; then
     echo; echo '## Kernels against their bytes'; echo
     needs_gpu && "$here/kernels/run.sh"
+fi
+if wants lanes; then
+    echo; echo '## Lanes: how exact the model is, for each file of measured graphs'; echo
+    if [ -x "$BUILDDIR/tests/lanes/test_model" ]; then
+        echo '| file | graphs | exact lanes of all nodes | exact number of lanes |'
+        echo '|---|---|---|---|'
+        "$BUILDDIR/tests/lanes/test_model" |
+            sed -nE 's/^ +([a-z]+\.txt) +([0-9]+) graphs, +([0-9]+) exact, +([0-9]+) with.*/| \1 | \2 | \3 | \4 |/p' |
+            sed 's/| held.txt/| held.txt (held out; the others are fit)/'
+    else
+        echo '(make check_PROGRAMS first: tests/lanes/test_model is not built)'
+    fi
+    echo; echo '## Relaning a PyTorch program that is not changed'; echo
+    needs_gpu && bash "$SRCDIR/tests/gpu/lanes/relane.sh"
 fi
 if wants compile; then
     echo; echo '## Compiling, without NVRTC'; echo

@@ -43,7 +43,7 @@ static struct score *score_of(struct run *r, const char *label)
         if (strcmp(r->score[i].label, label) == 0)
             return &r->score[i];
     if (r->n_scores < sizeof r->score / sizeof r->score[0])
-        r->score[r->n_scores++].label = label;
+        r->score[r->n_scores++] = (struct score){.label = label};
     return &r->score[r->n_scores - 1];
 }
 
