@@ -45,6 +45,7 @@ suite() {
     shift 2
     say "$name"
     (setup_build "$dir" "$@") || { failed=$((failed + 1)); return; }
+    say "testing in $dir (make check; $dir/check.log)"
     make -C "$dir" -j"$(nproc)" -k check >"$dir/check.log" 2>&1
     local status=$?
     count "$dir/check.log" "$name"

@@ -86,5 +86,6 @@ setup_build() {
         (cd "$dir" && "$top/configure" -q --with-cuda="$CUDA" "$@" >configure.log 2>&1) ||
             { tail -n 20 "$dir/configure.log" >&2; die "configure failed ($dir/configure.log)"; }
     fi
+    say "building in $dir"
     make -s -C "$dir" -j"$(nproc)" >"$dir/make.log" 2>&1 || { tail -n 40 "$dir/make.log" >&2; die "make failed ($dir/make.log)"; }
 }

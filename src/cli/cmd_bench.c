@@ -233,6 +233,7 @@ int stem_cmd_bench(int argc, char **argv)
     struct stem_rt_error err;
     stem_cli_compile_init(&b.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &b);
+    g.seed = b.seed;
     int status = STEM_EXIT_WORLD;
     if (stem_gpu_open(&g, 0, false, &err) != STEM_OK) {
         status = stem_cli_rt_error(&err);

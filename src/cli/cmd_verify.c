@@ -34,6 +34,10 @@ static int verify_plan(const struct stem_plan *plan, const char *path, const str
     fputs(stem_out_text(&o), stderr);
     stem_out_free(&o);
     stem_diags_free(diags);
+    if (!plan->n_variants) {
+        stem_cli_error("%s: the plan has no variant: there is nothing to verify", path);
+        return STEM_EXIT_INPUT;
+    }
     for (uint32_t i = 0; safe && i < plan->n_variants; i++) {
         const struct stem_plan_variant *v = &plan->variants[i];
         printf("%s: safe: %u ops, %u edges, %u events on %u streams, slab %s\n", path, v->n_ops, v->n_edges,

@@ -42,7 +42,7 @@ enum {
 
 static const struct argp_option options[] = {
     {"define", 'D', "NAME=VALUE", 0, "Override a const", 1},
-    {"dim", OPT_DIM, "NAME=N,...", 0, "Specialise for these sizes (default: the dim's upper bound)", 1},
+    {"dim", OPT_DIM, "NAME=N,...", 0, "Specialise for these sizes (default: the dim's own default, else its upper bound)", 1},
     {"arch", OPT_ARCH, "sm_XX", 0, "GPU that launches are shaped for: sm_80, sm_90, sm_100, sm_120 (default sm_90)", 1},
     {"order", OPT_ORDER, "WAY", 0, "Issue order: main-first (default), program, side-first", 2},
     {"max-streams", OPT_MAX_STREAMS, "N", 0, "Streams for ops without a pin, main included (default 2)", 2},
@@ -127,6 +127,17 @@ static void check_step(struct argp_state *state, const char *what, const char *n
                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* Every name of a comma-separated list must be a pass, or "all". */
+static void check_list(struct argp_state *state, const char *what, const char *list)
+{
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
+        char one[64];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(p, ","), p);
+        if (strcmp(one, "all"))
+            check_step(state, what, one);
+    }
+}
+
 static error_t parse_schedule(int key, char *arg, struct argp_state *state, struct stem_options *o)
 {
     static const char *const orders[] = {"main-first", "program", "side-first", NULL};
@@ -160,7 +171,10 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     static const char *const when[] = {"never", "always", "auto", NULL};
     switch (key) {
     case OPT_FROM: c->args.from_ir = word(state, arg, "--from", kinds) == 1; return 0;
-    case OPT_PASSES: c->args.passes = arg; return 0;
+    case OPT_PASSES:
+        check_list(state, "--passes", arg);
+        c->args.passes = arg;
+        return 0;
     case OPT_STOP:
         check_step(state, "--stop-after", arg);
         c->args.stop_after = arg;
@@ -174,7 +188,11 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     case OPT_NO_VERIFY: c->args.no_verify = true; return 0;
     case OPT_TIME: c->time_passes = true; return 0;
     case OPT_LIST: c->list_passes = true; return 0;
-    case OPT_REMARKS: c->remarks = arg ? arg : "all"; return 0;
+    case OPT_REMARKS:
+        if (arg)
+            check_list(state, "--remarks", arg);
+        c->remarks = arg ? arg : "all";
+        return 0;
     case OPT_NO_WARN: c->no_warnings = true; return 0;
     case OPT_MAX_ERRORS: c->args.max_errors = (uint32_t)number(state, arg, "--max-errors", 1, 100000); return 0;
     case OPT_COLOR: c->color = word(state, arg, "--color", when) == 2 ? -1 : !strcmp(arg, "always"); return 0;

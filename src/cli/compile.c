@@ -24,9 +24,10 @@ static bool wanted(const struct stem_cli_compile *c, const char *step)
     return c->print_after && (!strcmp(c->print_after, "all") || !strcmp(c->print_after, step));
 }
 
-static void print_text(const char *step, struct stem_out *o)
+/* `comment` begins one in what is printed, so that it reads back. */
+static void print_text(const char *comment, const char *step, struct stem_out *o)
 {
-    printf("// after %s\n%s", step, stem_out_text(o));
+    printf("%s after %s\n%s", comment, step, stem_out_text(o));
     stem_out_free(o);
 }
 
@@ -46,7 +47,7 @@ static void after_pass(void *user, const struct stem_pass *pass, const struct st
         stem_program_print(p, &o);
         if (p->state & STEM_FACT_ORDER)
             stem_schedule_print(p, &o);
-        print_text(pass->name, &o);
+        print_text("#", pass->name, &o);
     }
 }
 
@@ -56,7 +57,7 @@ static void expanded(void *user, const struct stem_program *p)
     if (wanted(w->c, "expand")) {
         struct stem_out o = {0};
         stem_program_print(p, &o);
-        print_text("expand", &o);
+        print_text("#", "expand", &o);
     }
 }
 
@@ -66,7 +67,7 @@ static void print_front(const struct stem_cli_compile *c, const struct stem_comp
     struct stem_out o = {0};
     if (r->ast && wanted(c, "parse")) {
         stem_ast_print(r->ast, r->strings, &o);
-        print_text("parse", &o);
+        print_text("//", "parse", &o);
     }
 }
 
@@ -87,6 +88,13 @@ static void print_times(const struct stem_compiled *r, const struct observer *w)
 
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
+    size_t len = strlen(c->args.path);
+    if (len > 5 && !strcmp(c->args.path + len - 5, ".json")) {
+        stem_cli_error("'%s' looks like a plan; verify, lanes, report and diff read plans, this command a .stem file",
+                       c->args.path);
+        *status = STEM_EXIT_USAGE;
+        return NULL;
+    }
     struct observer w = {.c = c};
     struct stem_pass_hooks hooks = {.after = after_pass, .user = &w, .check_each = c->verify_each};
     c->args.defines = (const char *const *)c->defines;

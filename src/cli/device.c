@@ -86,9 +86,34 @@ bool stem_cli_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const s
     return false;
 }
 
-static bool is_result(const struct stem_plan_buffer *b)
+const char *stem_cli_dims(const struct stem_plan *plan, uint32_t variant)
 {
-    return b->kind == STEM_BUFFER_OUTPUT || b->kind == STEM_BUFFER_STATE;
+    static char text[256];
+    size_t n = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < plan->n_dims && n < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%lld", i ? ", " : "", plan->dims[i],
+                              (long long)plan->variants[variant].dim[i]);
+    return text;
+}
+
+static bool is_written(const struct stem_plan_variant *v, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        for (uint32_t k = 0; k < v->ops[i].n_operands; k++)
+            if (v->ops[i].operands[k].tensor.buffer == buffer && v->ops[i].operands[k].access & STEM_WRITE)
+                return true;
+    return false;
+}
+
+bool stem_cli_is_result(const struct stem_plan_variant *v, uint32_t buffer)
+{
+    switch (v->buffers[buffer].kind) {
+    case STEM_BUFFER_OUTPUT:
+    case STEM_BUFFER_STATE: return true;
+    case STEM_BUFFER_INPUT: return is_written(v, buffer);
+    default: return false;
+    }
 }
 
 bool stem_cli_download(struct stem_rt *rt, const struct stem_cli_exec *e, uint32_t variant, struct stem_results *r,
@@ -97,11 +122,11 @@ bool stem_cli_download(struct stem_rt *rt, const struct stem_cli_exec *e, uint32
     const struct stem_plan_variant *v = &e->plan->variants[variant];
     *r = (struct stem_results){0};
     for (uint32_t i = 0; i < v->n_buffers; i++)
-        r->bytes += is_result(&v->buffers[i]) ? v->buffers[i].bytes : 0;
+        r->bytes += stem_cli_is_result(v, i) ? v->buffers[i].bytes : 0;
     r->data = stem_xmalloc(r->bytes);
     uint64_t at = 0;
     for (uint32_t i = 0; i < e->plan->n_external; i++) {
-        if (!is_result(&v->buffers[i]))
+        if (!stem_cli_is_result(v, i))
             continue;
         if (stem_rt_download(rt, r->data + at, stem_exec_address(e->exec, i), v->buffers[i].bytes, err) != STEM_OK) {
             stem_results_free(r);
@@ -132,7 +157,7 @@ bool stem_results_same(const struct stem_plan_variant *v, const struct stem_resu
     uint64_t at = 0;
     for (uint32_t i = 0; i < v->n_buffers; i++) {
         const struct stem_plan_buffer *p = &v->buffers[i];
-        if (!is_result(p))
+        if (!stem_cli_is_result(v, i))
             continue;
         uint32_t bits = stem_dtype_bits(p->dtype);
         for (uint64_t j = 0; j < p->bytes; j++)
@@ -175,7 +200,7 @@ void stem_results_print(const struct stem_plan_variant *v, const struct stem_res
     uint64_t at = 0;
     for (uint32_t i = 0; i < v->n_buffers; i++) {
         const struct stem_plan_buffer *b = &v->buffers[i];
-        if (!is_result(b))
+        if (!stem_cli_is_result(v, i))
             continue;
         uint64_t n = b->bytes * 8 / stem_dtype_bits(b->dtype), bad = 0;
         double low = INFINITY, high = -INFINITY, sum = 0;
@@ -186,7 +211,7 @@ void stem_results_print(const struct stem_plan_variant *v, const struct stem_res
             high = x > high ? x : high;
             sum += x;
         }
-        printf("  %s %s: %s[", b->kind == STEM_BUFFER_STATE ? "state" : "output", b->name, stem_dtype_name(b->dtype));
+        printf("  %s %s: %s[", b->kind == STEM_BUFFER_STATE ? "state" : b->kind == STEM_BUFFER_INPUT ? "in place" : "output", b->name, stem_dtype_name(b->dtype));
         for (uint32_t k = 0; k < b->rank; k++)
             printf("%s%lld", k ? ", " : "", (long long)b->dim[k]);
         printf("] min %.5g max %.5g mean %.5g", low, high, sum / (double)(n ? n : 1));

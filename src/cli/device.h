@@ -27,7 +27,13 @@ bool stem_cli_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const s
 /* The external bytes that a variant needs, and its slab. */
 uint64_t stem_cli_device_bytes(const struct stem_plan *plan);
 
-/* Contents of every output and state buffer of a variant, one after the other. */
+/* "T=4, S=128", or "" for a program without dims; static buffer. */
+const char *stem_cli_dims(const struct stem_plan *plan, uint32_t variant);
+
+/* What a launch leaves behind: outputs, state, and inputs that the program writes in place. */
+bool stem_cli_is_result(const struct stem_plan_variant *v, uint32_t buffer);
+
+/* Contents of every such buffer of a variant, one after the other. */
 struct stem_results {
     uint8_t *data;
     uint64_t bytes;

@@ -91,8 +91,12 @@ static bool poison_outputs(struct stem_gpu *g, const struct stem_cli_exec *e, ui
     bool fine = true;
     for (uint32_t i = 0; fine && i < e->plan->n_external; i++) {
         enum stem_buffer_kind kind = v->buffers[i].kind;
-        if (kind != STEM_BUFFER_OUTPUT && kind != STEM_BUFFER_STATE)
+        if (!stem_cli_is_result(v, i))
             continue;
+        if (kind == STEM_BUFFER_INPUT) {
+            fine = stem_rt_fill(g->rt, &v->buffers[i], g->seed, stem_exec_address(e->exec, i), err) == STEM_OK;
+            continue;
+        }
         uint8_t *bytes = stem_xmalloc(v->buffers[i].bytes);
         memset(bytes, kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
         fine = stem_rt_upload(g->rt, stem_exec_address(e->exec, i), bytes, v->buffers[i].bytes, err) == STEM_OK;

@@ -17,6 +17,7 @@ struct stem_gpu {
     struct stem_cli_exec many, one; /* `one` is bound to the buffers of `many` */
     uint8_t *poison;                /* plan.slab_bytes of 0xff */
     uint64_t poison_bytes;
+    uint64_t seed; /* of inputs that are filled anew because the program writes them */
 };
 
 /* Starts the audit first if asked for: CUPTI wants to be there before the context. */

@@ -67,6 +67,8 @@ int main(int argc, char **argv)
         char name[32];
         snprintf(name, sizeof name, "mainstem %s", commands[i].name);
         argv[1] = name; /* what usage messages call the program */
+        if (argc > 2 && !strcmp(argv[2], "-h"))
+            argv[2] = "--help";
         int status = commands[i].run(argc - 1, argv + 1);
         if (fflush(stdout) || ferror(stdout)) {
             stem_cli_error("cannot write to standard output");

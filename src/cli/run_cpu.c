@@ -19,6 +19,7 @@ struct host {
     struct stem_cpu *cpu;
     uint8_t **data; /* for each external buffer */
     bool owner;     /* of data */
+    uint64_t seed;
 };
 
 static uint64_t memory_of_machine(void)
@@ -80,21 +81,19 @@ static bool fill(struct host *h, uint32_t variant, const struct stem_run *r, str
     return fine;
 }
 
-static bool is_result(const struct stem_plan_buffer *b)
-{
-    return b->kind == STEM_BUFFER_OUTPUT || b->kind == STEM_BUFFER_STATE;
-}
-
-/* Poisons outputs, zeroes state, runs, and copies the results out. */
+/* Poisons outputs, zeroes state, fills anew what the program writes in place, runs, and copies the results out. */
 static bool execute(struct host *h, uint32_t variant, const struct stem_cpu_options *options, struct stem_results *r)
 {
     const struct stem_plan_variant *v = &h->plan->variants[variant];
     *r = (struct stem_results){0};
     for (uint32_t i = 0; i < h->plan->n_external; i++) {
         stem_cpu_bind(h->cpu, variant, i, h->data[i]);
-        if (!is_result(&v->buffers[i]))
+        if (!stem_cli_is_result(v, i))
             continue;
-        memset(h->data[i], v->buffers[i].kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
+        if (v->buffers[i].kind == STEM_BUFFER_INPUT)
+            stem_fill(&v->buffers[i], h->seed, h->data[i]);
+        else
+            memset(h->data[i], v->buffers[i].kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
         r->bytes += v->buffers[i].bytes;
     }
     char *error = NULL;
@@ -104,8 +103,9 @@ static bool execute(struct host *h, uint32_t variant, const struct stem_cpu_opti
         return false;
     }
     r->data = stem_xmalloc(r->bytes);
-    for (uint64_t at = 0, i = 0; i < h->plan->n_external; i++)
-        if (is_result(&v->buffers[i])) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < h->plan->n_external; i++)
+        if (stem_cli_is_result(v, i)) {
             memcpy(r->data + at, h->data[i], v->buffers[i].bytes);
             at += v->buffers[i].bytes;
         }
@@ -181,10 +181,10 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))
         return STEM_EXIT_WORLD;
     if (host_new(&many, plan, NULL) && host_new(&one, single, &many)) {
+        many.seed = one.seed = r->seed;
         status = STEM_EXIT_OK;
         for (uint32_t v = 0; status == STEM_EXIT_OK && v < plan->n_variants; v++) {
-            if (plan->n_dims)
-                printf("%s=%lld on the CPU device\n", plan->dims[0], (long long)plan->variants[v].dim[0]);
+            printf("%s%s%s on the CPU device\n", plan->name, plan->n_dims ? ", " : "", stem_cli_dims(plan, v));
             status = fill(&many, v, r, files) ? run_variant(&many, &one, v, r) : STEM_EXIT_INPUT;
         }
     }

@@ -92,10 +92,8 @@ static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_r
         return status;
     if (!stem_replay_new(g, variant, r->by, &p, &err))
         return stem_cli_rt_error(&err);
-    printf("%s%s%lld on %s: %s\n", g->many.plan->n_dims ? g->many.plan->dims[0] : "",
-           g->many.plan->n_dims ? "=" : "variant ",
-           g->many.plan->n_dims ? (long long)g->many.plan->variants[variant].dim[0] : (long long)variant,
-           g->info.name, way[r->by]);
+    printf("%s%s%s on %s: %s\n", g->many.plan->name, g->many.plan->n_dims ? ", " : "",
+           stem_cli_dims(g->many.plan, variant), g->info.name, way[r->by]);
     if (p.graph) {
         struct stem_graph_info i;
         stem_graph_info(p.graph, &i);
@@ -157,7 +155,7 @@ static bool no_device(enum stem_status s)
 
 int stem_run_gpu(struct stem_run *r, bool *no_gpu)
 {
-    struct stem_gpu g = {0};
+    struct stem_gpu g = {.seed = r->seed};
     struct stem_rt_error err;
     *no_gpu = false;
     enum stem_status s = stem_gpu_open(&g, (int)r->device_index, r->audit, &err);

@@ -53,6 +53,10 @@ expect 0 'STEM1001' explain --all
 expect 2 "no diagnostic is called 'STEM9999'" explain STEM9999
 expect 2 'which diagnostic' explain
 
+expect 0 'Usage' compile -h
+expect 2 'looks like a plan' compile x.plan.json
+expect 2 "did you mean 'events'" compile $moe --remarks=evnets
+
 # ---- compiling ----
 expect 0 'lanes +2 predicted' compile $moe
 expect 0 'streams +1 ' compile $moe --one-stream
@@ -92,13 +96,18 @@ expect 1 'error: ' verify "$work/broken.json"
 head -c 1000 "$work/a/dual_stream_moe.plan.json" >"$work/cut.json"
 expect 1 'cut.json: ' verify "$work/cut.json"
 expect 3 'cannot open' verify "$work/none.json"
+if command -v python3 >/dev/null; then
+    python3 -c 'import json, sys; p = json.load(open(sys.argv[1])); p["variants"] = []; json.dump(p, open(sys.argv[2], "w"))' \
+        "$work/a/dual_stream_moe.plan.json" "$work/novariant.json"
+    expect 1 'no variant' verify "$work/novariant.json"
+fi
 
 # ---- the textual program: printed, read back, the same ----
 for model in "$SRCDIR"/examples/*.stem; do
     name=$(basename "$model" .stem)
-    "$MAINSTEM" compile "$model" -q --print-after=expand --no-warnings 2>/dev/null | sed '/^\/\/ after expand$/d' >"$work/$name.ir"
-    "$MAINSTEM" compile "$work/$name.ir" --from=ir -q --print-after=expand --no-warnings 2>"$work/err" |
-        sed '/^\/\/ after expand$/d' >"$work/$name.again.ir"
+    "$MAINSTEM" compile "$model" -q --print-after=expand --no-warnings 2>/dev/null >"$work/$name.ir"
+    "$MAINSTEM" compile "$work/$name.ir" --from=ir -q --print-after=expand --no-warnings \
+        2>"$work/err" >"$work/$name.again.ir"
     check "$name: the program reads back as it was printed" cmp "$work/$name.ir" "$work/$name.again.ir"
 done
 
@@ -138,6 +147,14 @@ export MAINSTEM_LIBCUDA
     expect 0 'on the CPU device' run $moe $small
     expect 3 'libcuda' bench $moe $small
 }
+
+# ---- in place: what the program writes into an input starts anew for every run, and is compared ----
+cat >"$work/inout.stem" <<'S'
+module inout_input;
+kernel addto(inout a: f32[8], in b: f32[8]) grid(1) block(8) {{ a[threadIdx.x] += b[threadIdx.x]; }}
+model m(x: f32[8], inout acc: f32[8]) -> f32[8] { addto(inout acc, x); return acc * 2.0; }
+S
+expect 0 'in place acc: f32' run "$work/inout.stem" --device=cpu --orders=3
 
 # ---- weights by name ----
 cat >"$work/w.stem" <<'S'
