@@ -78,6 +78,8 @@ expect 1 "bad.stem:2:47: error: .*\[STEM1203\]" compile "$work/bad.stem"
 expect 1 "did you mean 'rmsnorm'" compile "$work/bad.stem"
 printf '\377\000\001{{{' >"$work/bytes.stem"
 expect 1 'STEM10' compile "$work/bytes.stem"
+printf '\357\273\277module m; model f(x: f32[4]) -> f32[4] { return x + 1.0; }' >"$work/bom.stem"
+expect 0 'ops +1 ' compile "$work/bom.stem"
 : >"$work/empty.stem"
 expect 1 'error: ' compile "$work/empty.stem"
 
