@@ -350,7 +350,8 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
     if (good) {
         out->bound = stem_lanes_bound(g);
         uint32_t enough = options && options->enough > out->bound ? options->enough : out->bound;
-        while (r.lanes > enough && (go_round(&r, false) || (r.lanes > enough && go_round(&r, true))))
+        bool rivals = r.stream; /* within a stream most lanes that ended are its own, and looking past them is dear */
+        while (r.lanes > enough && (go_round(&r, rivals) || go_round(&r, !rivals)))
             continue;
         cut_to(&r, max_edges, out->before);
         out->proof = make_minimal(&r);
