@@ -14,6 +14,7 @@
 #include "pass/graph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct access {
     uint32_t version, op, value;
@@ -151,18 +152,35 @@ static void after_deps(struct stem_program *p)
     }
 }
 
+/* Sorts by segment, and keeps the order within each. Ops of a later segment may come first in a topological order: a
+ * copy that inplace adds to an early segment has a late id. */
+static void group_by_segment(struct stem_arena *scratch, const struct stem_program *p, uint32_t *order, uint32_t n)
+{
+    uint32_t *begin = STEM_NEW_ARRAY(scratch, uint32_t, p->segments.len + 1);
+    uint32_t *sorted = STEM_NEW_ARRAY(scratch, uint32_t, n);
+    for (uint32_t i = 0; i < n; i++)
+        begin[p->ops.at[order[i]].segment + 1]++;
+    for (uint32_t i = 1; i <= p->segments.len; i++)
+        begin[i] += begin[i - 1];
+    for (uint32_t i = 0; i < n; i++)
+        sorted[begin[p->ops.at[order[i]].segment]++] = order[i];
+    if (n)
+        memcpy(order, sorted, n * sizeof *order);
+}
+
+/* One chain for each resource in each segment; between segments the barrier does it. */
 static bool resource_deps(struct stem_program *p, struct stem_arena *scratch)
 {
     struct stem_graph succs = stem_graph_succs(scratch, p, STEM_DEPS_ALL, false);
     uint32_t n, most = 0;
-    const uint32_t *order = stem_graph_topo(scratch, p, &succs, &n);
+    uint32_t *order = stem_graph_topo(scratch, p, &succs, &n);
     if (n < stem_live_ops(p))
         return false;
     for (uint32_t i = 0; i < p->ops.len; i++)
         most = p->ops.at[i].resource.n > most ? p->ops.at[i].resource.n : most;
     if (!most)
         return true;
-    /* A segment is a barrier: its ops keep their place in the chain. */
+    group_by_segment(scratch, p, order, n);
     uint32_t *last = STEM_NEW_ARRAY(scratch, uint32_t, most + 1);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t r = p->ops.at[order[i]].resource.n;

@@ -4,10 +4,11 @@
  * the reader (the ANTI dep stays), or a copy keeps both apart. A copy is made
  *   - always, if the reader needs what the writer computes: waiting would be a circle;
  *   - if the two run on different streams, nothing else orders them, and options.inplace says COPY, or says AUTO and
- * the copy costs less than waiting for the reader. Of a temporary buffer the writer gets the copy and goes on in it,
- * so that readers of the old version wait for nothing. A buffer of the caller's must hold the newest version in the
- * end: there the readers get a copy of the old one. The copy is a launch on the writer's stream. Results are the same
- * either way.
+ * the copy costs clearly less than waiting for the reader: prices that are about equal are a tie, and waiting needs
+ * no launch.
+ * Of a temporary buffer the writer gets the copy and goes on in it, so that readers of the old version wait for
+ * nothing. A buffer of the caller's must hold the newest version in the end: there the readers get a copy of the old
+ * one. The copy is a launch on the writer's stream. Results are the same either way.
  *
  * Time: linear, for each round; there are as many rounds as one buffer has contested versions, most often one.
  */
@@ -18,6 +19,8 @@
 /* A search for another way from the reader to the writer gives up after this many ops, and supposes that there is
  * none: then a copy may be made that was not needed. */
 enum { SEARCH = 64 };
+/* Both prices are estimates: a copy has to be that much cheaper than waiting. */
+#define CLEARLY 0.9
 
 struct contest { /* one writer of the version after `version` of `buffer` */
     uint32_t writer, buffer, version;
@@ -130,13 +133,14 @@ static void move_writer(struct state *s, struct stem_builder *b, const struct co
     stem_vec_free(&new);
 }
 
-/* The readers that the writer would have to wait for get the copy. */
+/* The readers that the writer would have to wait for get the copy. Those of earlier segments have read already when
+ * it is made. */
 static void move_readers(struct state *s, struct stem_builder *b, const struct contest *c, struct stem_value_id copy)
 {
     struct stem_program *p = s->p;
     for (uint32_t k = c->first; k < c->end; k++) {
         const struct stem_dep *d = &p->sched.deps.at[k];
-        if (d->kind != STEM_DEP_ANTI)
+        if (d->kind != STEM_DEP_ANTI || stem_op_at(p, d->from)->segment != p->ops.at[c->writer].segment)
             continue;
         uint32_t i = 0;
         for (struct stem_operand *o; (o = operand_of(p, c, d->from.n, &i));)
@@ -217,7 +221,7 @@ static bool decide(const struct state *s, const struct contest *c)
         return true;
     }
     bool take = s->ctx->options->inplace == STEM_INPLACE_COPY ||
-                (s->ctx->options->inplace == STEM_INPLACE_AUTO && copy < c->wait_us);
+                (s->ctx->options->inplace == STEM_INPLACE_AUTO && copy < CLEARLY * c->wait_us);
     stem_remark(
         s->ctx->diags, "inplace", stem_op_at(p, writer)->span,
         "'%s' overwrites '%s', which '%s' reads on another stream: %s (waiting costs up to %.1f us, a copy %.1f us)",

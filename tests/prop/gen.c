@@ -74,9 +74,25 @@ static void mark_buffer(struct gen *g, struct stem_value_id v, bool consumed)
         }
 }
 
+/* A version of a state buffer, so that states are read and written in all segments; STEM_NONE if none may be read. */
+static uint32_t pick_state(struct gen *g)
+{
+    uint32_t found = STEM_NONE;
+    for (uint32_t i = 0, n = 0; i < g->slots.len; i++) {
+        const struct slot *s = &g->slots.at[i];
+        const struct stem_tensor *t = &stem_value_at(g->f->program, s->value)->tensor;
+        if (g->f->program->buffers.at[t->buffer].kind == STEM_BUFFER_STATE &&
+            (!s->overwritten || (g->o->stale && !s->consumed)) && !gen_below(&g->rng, ++n))
+            found = i;
+    }
+    return found;
+}
+
 /* A value to read: of this layer (or what the one before computed last), now and then an external one. */
 static uint32_t pick(struct gen *g)
 {
+    if (g->o->segments > 1 && gen_chance(&g->rng, 15))
+        return pick_state(g);
     for (uint32_t tries = 0; tries < 20; tries++) {
         bool near = g->slots.len > g->layer_begin && gen_chance(&g->rng, 95);
         uint32_t i = near ? g->layer_begin + gen_below(&g->rng, g->slots.len - g->layer_begin)
@@ -193,11 +209,23 @@ static void join(struct gen *g)
     set_cost(g, stem_build_call(&g->b, g->decl, in, n, NULL, 0, NULL, NULL, 0, results));
 }
 
+/* What is overwritten by now nobody may read after the break. */
+static void new_segment(struct gen *g)
+{
+    stem_vec_push(&g->f->program->segments, (struct stem_segment){.span = STEM_NOWHERE});
+    g->b.segment++;
+    for (uint32_t i = 0; i < g->slots.len; i++)
+        g->slots.at[i].consumed |= g->slots.at[i].overwritten;
+}
+
 static void layer(struct gen *g)
 {
     g->layer_begin = g->slots.len > g->n_external ? g->slots.len - 1 : 0;
-    for (uint32_t i = 0; i < g->o->ops; i++)
+    for (uint32_t i = 0; i < g->o->ops; i++) {
+        if (i && !g->chained && g->b.segment + 1 < g->o->segments && gen_chance(&g->rng, 10))
+            new_segment(g);
         one_op(g);
+    }
     if (g->chained)
         join(g);
 }
@@ -214,16 +242,16 @@ struct flow gen_program(uint64_t seed, const struct gen_options *options)
         (struct stem_decl){.class = STEM_OP_EXTERN, .name = stem_intern(f.strings, "work"), .span = STEM_NOWHERE});
     for (uint32_t i = 1; i < options->streams; i++)
         stem_vec_push(&f.program->streams, (struct stem_stream_decl){stem_intern_printf(f.strings, "s%u", i), 0});
-    for (uint32_t i = 0; i < 4; i++)
-        new_buffer(&g, i == 3 ? STEM_BUFFER_STATE : i == 2 ? STEM_BUFFER_WEIGHT : STEM_BUFFER_INPUT);
+    new_buffer(&g, STEM_BUFFER_INPUT);
+    new_buffer(&g, options->segments > 1 ? STEM_BUFFER_STATE : STEM_BUFFER_INPUT);
+    new_buffer(&g, STEM_BUFFER_WEIGHT);
+    new_buffer(&g, STEM_BUFFER_STATE);
     g.n_external = g.slots.len;
     for (uint32_t i = 0; i < (options->layers ? options->layers : 1); i++) {
         if (options->layers > 1)
             g.rng.state = seed * 31 + 7; /* every layer alike */
-        if (i && options->segments > 1 && gen_chance(&g.rng, 50)) {
-            stem_vec_push(&f.program->segments, (struct stem_segment){.span = STEM_NOWHERE});
-            g.b.segment++;
-        }
+        if (i && options->segments > 1 && gen_chance(&g.rng, 50))
+            new_segment(&g);
         layer(&g);
     }
     stem_vec_free(&g.slots);
@@ -237,5 +265,6 @@ struct gen_options gen_any(uint64_t seed, uint32_t most_ops)
                                 .streams = gen_below(&r, 5),
                                 .odd = gen_chance(&r, 60),
                                 .stale = gen_chance(&r, 30),
+                                .segments = gen_chance(&r, 40) ? 2 + gen_below(&r, 3) : 1,
                                 .layers = 1};
 }

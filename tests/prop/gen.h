@@ -19,7 +19,7 @@ struct gen_options {
     uint32_t ops;      /* in each layer */
     uint32_t layers;   /* 0 is 1; each layer is the same, and reads what the one before computed */
     uint32_t streams;  /* pins go to 0 .. streams - 1; 0: no pins */
-    uint32_t segments; /* breaks after a layer with chance 1/2 if more than 1 */
+    uint32_t segments; /* at most so many, breaks fall anywhere; in a program of layers 1: none, else any number */
     bool stale;        /* readers of a version that another op overwrites, also later in the text */
     bool odd;          /* after, resources, consume, views, alignments */
     bool small;        /* buffers of a few bytes, for judges that look at every byte */

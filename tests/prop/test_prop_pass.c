@@ -129,6 +129,7 @@ static void slab_of_many_layers(void)
             g.ops += 4;
             o.order = STEM_ORDER_MAIN_FIRST;
             g.layers = i ? 160 : 40;
+            g.segments = 1;
             g.odd = g.stale = false;
             struct flow f = gen_program(seed, &g);
             CU_ASSERT(run(&f, &o));
