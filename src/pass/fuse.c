@@ -9,14 +9,24 @@
  * that the consumer would broadcast (its work would be repeated); and one that reads what is overwritten later, since
  * it would read it too late. The producer is marked dead; ids stay.
  *
- * Text order is a topological one, so chains collapse in one walk: linear time.
+ * Text order is a topological one, so chains collapse in one walk. What an op has become is kept beside it, and is
+ * written into the program in the end: only the last op of a chain ever becomes text. A fused expression has at most
+ * STEM_EXPR_MAX_NODES nodes and so many operands as an op may have, so a long chain is cut, and the time is linear.
  */
 #include "pass/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/build.h"
 #include "ops/pointwise/expr.h"
+
+/* What an op has become: its inputs, and the nodes of its expression. */
+struct fused {
+    uint32_t n_in, n, n_inputs;
+    struct stem_operand in[STEM_MAX_OPERANDS];
+    struct stem_expr_node node[];
+};
 
 struct state {
     struct stem_program *p;
@@ -25,6 +35,7 @@ struct state {
     uint32_t *version; /* by buffer: newest version */
     bool *consumed;    /* by buffer */
     bool *waited_for;  /* by op: named by an `after` */
+    struct fused **fused; /* by op; NULL: as it is in the program */
 };
 
 static void init(struct state *s)
@@ -35,6 +46,7 @@ static void init(struct state *s)
     s->version = STEM_NEW_ARRAY(a, uint32_t, p->buffers.len);
     s->consumed = STEM_NEW_ARRAY(a, bool, p->buffers.len);
     s->waited_for = STEM_NEW_ARRAY(a, bool, p->ops.len);
+    s->fused = STEM_NEW_ARRAY(a, struct fused *, p->ops.len);
     for (uint32_t i = 0; i < p->values.len; i++) {
         const struct stem_value *v = &p->values.at[i];
         s->version[v->tensor.buffer] =
@@ -60,6 +72,13 @@ static bool pointwise(const struct stem_op *op)
            !op->n_after && op->n_out == 1;
 }
 
+static const struct stem_operand *inputs(const struct state *s, uint32_t op, uint32_t *n)
+{
+    const struct fused *f = s->fused[op];
+    *n = f ? f->n_in : s->p->ops.at[op].n_in;
+    return f ? f->in : s->p->ops.at[op].operands;
+}
+
 static bool same_shape(const struct stem_tensor *a, const struct stem_tensor *b)
 {
     bool same = a->rank == b->rank;
@@ -68,24 +87,32 @@ static bool same_shape(const struct stem_tensor *a, const struct stem_tensor *b)
     return same;
 }
 
-/* Nothing that the producer reads is overwritten by anybody. */
-static bool inputs_stay(const struct state *s, const struct stem_op *op)
+/* Absent operands have no place in an expression. */
+static bool complete(const struct stem_op *op)
 {
+    bool all = true;
+    for (uint32_t i = 0; i < op->n_in; i++)
+        all &= op->operands[i].value.n != STEM_NONE && op->operands[i].mode != STEM_MODE_CONSUME;
+    return all;
+}
+
+/* Nothing that the producer reads is overwritten by anybody. */
+static bool inputs_stay(const struct state *s, uint32_t op)
+{
+    uint32_t n;
+    const struct stem_operand *in = inputs(s, op, &n);
     bool stay = true;
-    for (uint32_t i = 0; i < op->n_in; i++) {
-        const struct stem_value *v = stem_value_at(s->p, op->operands[i].value);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct stem_value *v = stem_value_at(s->p, in[i].value);
         stay &= s->version[v->tensor.buffer] == v->version && !s->consumed[v->tensor.buffer];
     }
     return stay;
 }
 
-/* The op whose result input k of the consumer is, if it can be fused into it; else NO_OP. */
-static struct stem_op_id producer_of(const struct state *s, const struct stem_op *consumer, uint32_t k)
+/* The op whose result that input of the consumer is, if it can be fused into it; else NO_OP. */
+static struct stem_op_id producer_of(const struct state *s, const struct stem_op *consumer, struct stem_value_id id)
 {
     const struct stem_program *p = s->p;
-    struct stem_value_id id = consumer->operands[k].value;
-    if (id.n == STEM_NONE)
-        return STEM_NO_OP;
     const struct stem_value *v = stem_value_at(p, id),
                             *out = stem_value_at(p, consumer->operands[consumer->n_in].value);
     if (v->def.n == STEM_NONE || p->buffers.at[v->tensor.buffer].kind != STEM_BUFFER_TEMP)
@@ -93,7 +120,7 @@ static struct stem_op_id producer_of(const struct state *s, const struct stem_op
     const struct stem_op *op = stem_op_at(p, v->def);
     bool can = pointwise(op) && s->reads[v->tensor.buffer] == 1 && s->version[v->tensor.buffer] == 0 &&
                op->stream.n == consumer->stream.n && op->segment == consumer->segment && !s->waited_for[v->def.n] &&
-               same_shape(&v->tensor, &out->tensor) && inputs_stay(s, op);
+               same_shape(&v->tensor, &out->tensor) && complete(op) && inputs_stay(s, v->def.n);
     return can ? v->def : STEM_NO_OP;
 }
 
@@ -107,61 +134,103 @@ static uint32_t add_operand(struct stem_operand *o, uint32_t *n, struct stem_ope
     return (*n)++;
 }
 
-static const char *expression(const struct stem_op *op)
+static bool expression(const struct state *s, uint32_t op, struct stem_expr *e)
 {
-    return stem_op_attr(op->def, op->attrs, "expr")->text;
-}
-
-static bool fuse(struct state *s, struct stem_op_id consumer_id, uint32_t which, struct stem_op_id producer_id)
-{
-    struct stem_program *p = s->p;
-    struct stem_op *consumer = stem_op_at(p, consumer_id), *producer = stem_op_at(p, producer_id);
-    struct stem_operand o[2 * STEM_MAX_OPERANDS];
-    uint32_t n = 0, consumer_map[STEM_MAX_OPERANDS] = {0}, producer_map[STEM_MAX_OPERANDS] = {0};
-    for (uint32_t i = 0; i < consumer->n_in; i++)
-        if (i != which)
-            consumer_map[i] = add_operand(o, &n, consumer->operands[i]);
-    for (uint32_t i = 0; i < producer->n_in; i++)
-        producer_map[i] = add_operand(o, &n, producer->operands[i]);
-    if (n > STEM_EXPR_MAX_INPUTS || n + 1 > STEM_MAX_OPERANDS)
-        return false;
-    const char *text =
-        stem_expr_compose(s->ctx->scratch, expression(consumer), consumer_map, which, expression(producer),
-                          producer_map, stem_value_at(p, consumer->operands[which].value)->tensor.dtype);
-    if (!text)
-        return false;
-    uint32_t buffer = stem_value_at(p, consumer->operands[which].value)->tensor.buffer;
-    stem_remark(s->ctx->diags, "fuse", consumer->span, "'%s' is computed within '%s'", stem_op_label(p, producer_id),
-                stem_op_label(p, consumer_id));
-    o[n] = consumer->operands[consumer->n_in];
-    struct stem_attr *attrs = stem_arena_dup(p->arena, consumer->attrs, consumer->n_attrs * sizeof *attrs);
-    for (uint32_t i = 0; i < consumer->n_attrs; i++)
-        if (!strcmp(attrs[i].name, "expr"))
-            attrs[i].text = stem_sym_str(p->strings, stem_intern(p->strings, text));
-    for (uint32_t i = 0; i < consumer->n_in; i++)
-        s->reads[stem_value_at(p, consumer->operands[i].value)->tensor.buffer]--;
-    for (uint32_t i = 0; i < producer->n_in; i++)
-        s->reads[stem_value_at(p, producer->operands[i].value)->tensor.buffer]--;
-    consumer->operands = stem_arena_dup(p->arena, o, (n + 1) * sizeof *o);
-    consumer->n_in = n;
-    consumer->attrs = attrs;
-    for (uint32_t i = 0; i < n; i++)
-        s->reads[stem_value_at(p, o[i].value)->tensor.buffer]++;
-    s->reads[buffer] = 0;
-    producer->dead = true;
-    producer->est_us = 0;
-    stem_op_set_cost(p, consumer);
-    consumer->est_us = stem_estimate_us(&consumer->cost, &s->ctx->options->target);
+    const struct fused *f = s->fused[op];
+    const char *why;
+    if (!f)
+        return stem_expr_parse(e, stem_op_attr(s->p->ops.at[op].def, s->p->ops.at[op].attrs, "expr")->text, &why);
+    e->n = f->n;
+    e->n_inputs = f->n_inputs;
+    memcpy(e->node, f->node, f->n * sizeof *f->node);
     return true;
 }
 
-/* Absent operands have no place in an expression. */
-static bool complete(const struct stem_op *op)
+/* The consumer becomes this expression of these inputs, and the producer is dead. */
+static void become(struct state *s, uint32_t consumer, uint32_t producer, const struct stem_operand *in,
+                   uint32_t n_in, const struct stem_expr *e)
 {
-    bool all = true;
-    for (uint32_t i = 0; i < op->n_in; i++)
-        all &= op->operands[i].value.n != STEM_NONE && op->operands[i].mode != STEM_MODE_CONSUME;
-    return all;
+    const uint32_t both[] = {consumer, producer};
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t n;
+        const struct stem_operand *old = inputs(s, both[k], &n);
+        for (uint32_t i = 0; i < n; i++)
+            s->reads[stem_value_at(s->p, old[i].value)->tensor.buffer]--;
+        free(s->fused[both[k]]);
+        s->fused[both[k]] = NULL;
+    }
+    struct fused *f = stem_xmalloc(sizeof *f + e->n * sizeof *e->node);
+    f->n_in = n_in;
+    f->n = e->n;
+    f->n_inputs = e->n_inputs;
+    memcpy(f->in, in, n_in * sizeof *in);
+    memcpy(f->node, e->node, e->n * sizeof *e->node);
+    for (uint32_t i = 0; i < n_in; i++)
+        s->reads[stem_value_at(s->p, in[i].value)->tensor.buffer]++;
+    s->fused[consumer] = f;
+    s->p->ops.at[producer].dead = true;
+    s->p->ops.at[producer].est_us = 0;
+}
+
+static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t producer)
+{
+    struct stem_program *p = s->p;
+    struct stem_operand o[2 * STEM_MAX_OPERANDS];
+    uint32_t n = 0, n_consumer, n_producer;
+    uint32_t consumer_map[STEM_MAX_OPERANDS] = {0}, producer_map[STEM_MAX_OPERANDS] = {0};
+    const struct stem_operand *consumer_in = inputs(s, consumer, &n_consumer);
+    const struct stem_operand *producer_in = inputs(s, producer, &n_producer);
+    for (uint32_t i = 0; i < n_consumer; i++)
+        if (i != which)
+            consumer_map[i] = add_operand(o, &n, consumer_in[i]);
+    for (uint32_t i = 0; i < n_producer; i++)
+        producer_map[i] = add_operand(o, &n, producer_in[i]);
+    if (n > STEM_EXPR_MAX_INPUTS || n + 1 > STEM_MAX_OPERANDS)
+        return false;
+    struct stem_expr c, from, both;
+    if (!expression(s, consumer, &c) || !expression(s, producer, &from) ||
+        !stem_expr_fuse(&both, &c, consumer_map, which, &from, producer_map,
+                        stem_value_at(p, consumer_in[which].value)->tensor.dtype))
+        return false;
+    stem_remark(s->ctx->diags, "fuse", p->ops.at[consumer].span, "'%s' is computed within '%s'",
+                stem_op_label(p, (struct stem_op_id){producer}), stem_op_label(p, (struct stem_op_id){consumer}));
+    become(s, consumer, producer, o, n, &both);
+    return true;
+}
+
+/* Writes what an op has become into the program. */
+static void write_back(struct state *s, struct stem_op *op, const struct fused *f)
+{
+    struct stem_program *p = s->p;
+    struct stem_operand o[STEM_MAX_OPERANDS + 1];
+    struct stem_expr e = {.n = f->n, .n_inputs = f->n_inputs};
+    memcpy(e.node, f->node, f->n * sizeof *f->node);
+    memcpy(o, f->in, f->n_in * sizeof *f->in);
+    o[f->n_in] = op->operands[op->n_in];
+    struct stem_attr *attrs = stem_arena_dup(p->arena, op->attrs, op->n_attrs * sizeof *attrs);
+    for (uint32_t i = 0; i < op->n_attrs; i++)
+        if (!strcmp(attrs[i].name, "expr"))
+            attrs[i].text = stem_sym_str(p->strings, stem_intern(p->strings, stem_expr_text(s->ctx->scratch, &e)));
+    op->operands = stem_arena_dup(p->arena, o, (f->n_in + 1) * sizeof *o);
+    op->n_in = f->n_in;
+    op->attrs = attrs;
+    stem_op_set_cost(p, op);
+    op->est_us = stem_estimate_us(&op->cost, &s->ctx->options->target);
+}
+
+static void one_op(struct state *s, uint32_t op)
+{
+    uint32_t n;
+    const struct stem_operand *in = inputs(s, op, &n);
+    for (uint32_t k = 0; k < n;) {
+        struct stem_op_id from = producer_of(s, &s->p->ops.at[op], in[k].value);
+        if (from.n != STEM_NONE && fuse(s, op, k, from.n)) {
+            in = inputs(s, op, &n);
+            k = 0;
+        } else {
+            k++;
+        }
+    }
 }
 
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
@@ -170,17 +239,14 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     if (ctx->options->no_fuse)
         return true;
     init(&s);
-    for (uint32_t i = 0; i < p->ops.len; i++) {
-        if (!pointwise(&p->ops.at[i]) || !complete(&p->ops.at[i]))
-            continue;
-        for (uint32_t k = 0; k < p->ops.at[i].n_in;) {
-            struct stem_op_id from = producer_of(&s, &p->ops.at[i], k);
-            if (from.n != STEM_NONE && complete(stem_op_at(p, from)) && fuse(&s, (struct stem_op_id){i}, k, from))
-                k = 0; /* the operands are new */
-            else
-                k++;
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        if (pointwise(&p->ops.at[i]) && complete(&p->ops.at[i]))
+            one_op(&s, i);
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        if (s.fused[i]) {
+            write_back(&s, &p->ops.at[i], s.fused[i]);
+            free(s.fused[i]);
         }
-    }
     return true;
 }
 

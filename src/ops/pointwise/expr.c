@@ -175,8 +175,8 @@ static uint32_t graft(struct stem_expr *to, const struct stem_expr *from, const 
     return at[from->n - 1];
 }
 
-/* The text, if it is an expression again: an argument used twice is written out twice and may not fit. */
-static const char *to_text(struct stem_arena *a, const struct stem_expr *e)
+/* An argument used twice is written out twice and may not fit. */
+const char *stem_expr_text(struct stem_arena *a, const struct stem_expr *e)
 {
     struct stem_out o = {0};
     struct stem_expr again;
@@ -202,18 +202,26 @@ static uint32_t written_size(const struct stem_expr *e)
     return size[e->n - 1];
 }
 
+bool stem_expr_fuse(struct stem_expr *both, const struct stem_expr *consumer, const uint32_t *consumer_map,
+                    uint32_t which, const struct stem_expr *producer, const uint32_t *producer_map,
+                    enum stem_dtype stored)
+{
+    both->n = both->n_inputs = 0;
+    uint32_t value = stem_expr_as(both, stored, graft(both, producer, producer_map, UINT32_MAX, 0));
+    return value != UINT32_MAX && graft(both, consumer, consumer_map, which, value) != UINT32_MAX &&
+           written_size(both) <= STEM_EXPR_MAX_NODES;
+}
+
 const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map,
                               uint32_t which, const char *producer, const uint32_t *producer_map,
                               enum stem_dtype stored)
 {
-    struct stem_expr c, p, both = {0};
+    struct stem_expr c, p, both;
     const char *why;
-    if (!stem_expr_parse(&c, consumer, &why) || !stem_expr_parse(&p, producer, &why))
+    if (!stem_expr_parse(&c, consumer, &why) || !stem_expr_parse(&p, producer, &why) ||
+        !stem_expr_fuse(&both, &c, consumer_map, which, &p, producer_map, stored))
         return NULL;
-    uint32_t value = stem_expr_as(&both, stored, graft(&both, &p, producer_map, UINT32_MAX, 0));
-    if (value == UINT32_MAX || graft(&both, &c, consumer_map, which, value) == UINT32_MAX)
-        return NULL;
-    return written_size(&both) > STEM_EXPR_MAX_NODES ? NULL : to_text(a, &both);
+    return stem_expr_text(a, &both);
 }
 
 const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint32_t *map)
@@ -222,7 +230,7 @@ const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint3
     const char *why;
     if (!stem_expr_parse(&e, text, &why) || graft(&renamed, &e, map, UINT32_MAX, 0) == UINT32_MAX)
         return NULL;
-    return to_text(a, &renamed);
+    return stem_expr_text(a, &renamed);
 }
 
 /* ---- evaluating: one node over all places, then the next, so that the loops vectorise ---- */

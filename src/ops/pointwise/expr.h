@@ -72,9 +72,16 @@ uint32_t stem_expr_const(struct stem_expr *e, float value);
 uint32_t stem_expr_as(struct stem_expr *e, enum stem_dtype as, uint32_t a); /* f32: just a */
 uint32_t stem_expr_call(struct stem_expr *e, enum stem_expr_fn fn, uint32_t a, uint32_t b);
 
-/* Fuses: in `consumer`, input `which` becomes `producer` rounded to `stored` (its result's element type), the
- * producer's input j becomes producer_map[j], and the consumer's input i (other than `which`) consumer_map[i]. A text
- * in the arena; NULL if the result would be too large. */
+/* Fuses into `both`: in `consumer`, input `which` becomes `producer` rounded to `stored` (its result's element type),
+ * the producer's input j becomes producer_map[j], and the consumer's input i (other than `which`) consumer_map[i].
+ * False if the result would be too large when written out. Not postfix: a value that the consumer uses twice is one
+ * node. */
+bool stem_expr_fuse(struct stem_expr *both, const struct stem_expr *consumer, const uint32_t *consumer_map,
+                    uint32_t which, const struct stem_expr *producer, const uint32_t *producer_map,
+                    enum stem_dtype stored);
+/* The text in the arena; NULL if it does not fit into an expression. */
+const char *stem_expr_text(struct stem_arena *a, const struct stem_expr *e);
+/* Both for texts. */
 const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const uint32_t *consumer_map,
                               uint32_t which, const char *producer, const uint32_t *producer_map,
                               enum stem_dtype stored);
