@@ -93,6 +93,10 @@ struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_i
 static struct stem_value_id next_version(struct stem_builder *b, struct stem_value_id v, struct stem_sym name)
 {
     const struct stem_value *old = stem_value_at(b->program, v);
+    struct stem_buffer *buffer = &b->program->buffers.at[old->tensor.buffer];
+    buffer->parted = buffer->newest == old->version + 1 && (buffer->parted || buffer->newest_by != b->program->ops.len);
+    buffer->newest = old->version + 1;
+    buffer->newest_by = b->program->ops.len;
     return add_value(b, (struct stem_value){.name = name,
                                             .tensor = old->tensor,
                                             .def = STEM_NO_OP,
@@ -110,6 +114,7 @@ void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct 
     for (uint32_t i = 0; i < p->values.len; i++)
         if (p->values.at[i].tensor.buffer == from)
             p->values.at[i].tensor.buffer = to;
+    p->buffers.at[to].newest = p->buffers.at[from].newest;
     value = stem_value_origin(p, value);
     stem_value_at(p, into)->base = value;
     stem_value_at(p, into)->version = stem_value_at(p, value)->version;
@@ -120,10 +125,106 @@ bool stem_build_can_move(const struct stem_builder *b, struct stem_value_id valu
     const struct stem_program *p = b->program;
     const struct stem_value *v = stem_value_at(p, value), *w = stem_value_at(p, into);
     const struct stem_buffer *from = &p->buffers.at[v->tensor.buffer];
-    return from->kind == STEM_BUFFER_TEMP && stem_value_def(p, value).n != STEM_NONE && w->def.n == STEM_NONE &&
+    return from->kind == STEM_BUFFER_TEMP && v->version == from->newest && !from->consumed &&
+           stem_value_def(p, value).n != STEM_NONE && w->def.n == STEM_NONE &&
            w->base.n == STEM_NONE && v->tensor.offset == 0 && w->tensor.offset == 0 &&
            stem_tensor_contiguous(&v->tensor) && from->bytes == p->buffers.at[w->tensor.buffer].bytes &&
            stem_tensor_extent(&v->tensor) == from->bytes;
+}
+
+/* ---- old versions ---- */
+
+static struct stem_value_id copied(struct stem_builder *b, struct stem_value_id v);
+
+static bool overlap(const struct stem_tensor *a, const struct stem_tensor *b)
+{
+    return a->buffer == b->buffer && a->offset < b->offset + stem_tensor_extent(b) &&
+           b->offset < a->offset + stem_tensor_extent(a);
+}
+
+static bool writes(enum stem_mode mode)
+{
+    return mode == STEM_MODE_INOUT || mode == STEM_MODE_CONSUME;
+}
+
+bool stem_build_can_write(const struct stem_builder *b, struct stem_value_id value)
+{
+    const struct stem_program *p = b->program;
+    const struct stem_value *v = stem_value_at(p, value);
+    const struct stem_buffer *buffer = &p->buffers.at[v->tensor.buffer];
+    if (v->version == buffer->newest || buffer->consumed)
+        return !buffer->consumed;
+    if (buffer->kind == STEM_BUFFER_TEMP || v->version + 1 != buffer->newest)
+        return false;
+    for (uint32_t i = stem_value_origin(p, value).n + 1; i < p->values.len; i++)
+        if (p->values.at[i].version > v->version && overlap(&p->values.at[i].tensor, &v->tensor))
+            return false;
+    return true;
+}
+
+/* The op that writes the next version of this one or consumes it: the first in text order. */
+static const struct stem_op *next_writer(const struct stem_program *p, struct stem_value_id value)
+{
+    const struct stem_value *v = stem_value_at(p, value);
+    struct stem_op_id def = stem_value_def(p, value);
+    for (uint32_t i = def.n == STEM_NONE ? 0 : def.n + 1; i < p->ops.len; i++)
+        for (uint32_t k = 0; k < p->ops.at[i].n_in; k++) {
+            const struct stem_operand *o = &p->ops.at[i].operands[k];
+            if (writes(o->mode) && stem_value_at(p, o->value)->tensor.buffer == v->tensor.buffer &&
+                stem_value_at(p, o->value)->version == v->version)
+                return &p->ops.at[i];
+        }
+    return NULL;
+}
+
+struct stem_builder stem_build_before_writer(const struct stem_builder *b, struct stem_value_id value)
+{
+    struct stem_builder early = *b;
+    const struct stem_op *writer = next_writer(b->program, value);
+    if (writer && writer->segment < b->segment)
+        early.segment = writer->segment;
+    early.n_after = 0;
+    early.resource = (struct stem_sym){0};
+    return early;
+}
+
+struct stem_value_id stem_build_copy_old(struct stem_builder *b, struct stem_value_id value)
+{
+    struct stem_builder early = stem_build_before_writer(b, value);
+    return copied(&early, value);
+}
+
+/* Makes sure that an op which writes in place is alone with the bytes it writes: an old version of a temporary buffer
+ * is copied first, and so is what the op also reads of the same bytes. */
+static void part_operands(struct stem_builder *b, struct stem_operand *o, uint32_t n)
+{
+    const struct stem_program *p = b->program;
+    for (uint32_t i = 0; i < n; i++) {
+        if (o[i].value.n == STEM_NONE || !writes(o[i].mode))
+            continue;
+        if (!stem_build_can_write(b, o[i].value)) {
+            if (p->buffers.at[stem_value_at(p, o[i].value)->tensor.buffer].kind != STEM_BUFFER_TEMP)
+                bug(b, "a second writer of one version of an external buffer");
+            o[i].value = stem_build_copy_old(b, o[i].value);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n && o[i].value.n != STEM_NONE && writes(o[i].mode); k++) {
+            if (k == i || o[k].value.n == STEM_NONE ||
+                !overlap(&stem_value_at(p, o[i].value)->tensor, &stem_value_at(p, o[k].value)->tensor))
+                continue;
+            if (writes(o[k].mode))
+                bug(b, "an op that writes the same bytes in place twice");
+            o[k].value = stem_build_copy_old(b, o[k].value);
+        }
+}
+
+/* After the op's own reading: nobody may write on in what it consumes. */
+static void note_consumed(struct stem_builder *b, const struct stem_operand *o, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (o[i].mode == STEM_MODE_CONSUME && o[i].value.n != STEM_NONE)
+            b->program->buffers.at[stem_value_at(b->program, o[i].value)->tensor.buffer].consumed = true;
 }
 
 /* ---- ops ---- */
@@ -159,6 +260,7 @@ static struct stem_op_id add_op(struct stem_builder *b, struct stem_op *op, cons
     struct stem_program *p = b->program;
     struct stem_op_id id = {p->ops.len};
     op->operands = stem_arena_dup(p->arena, operands, (op->n_in + op->n_out) * sizeof *operands);
+    note_consumed(b, operands, op->n_in);
     for (uint32_t i = op->n_in; i < op->n_in + op->n_out; i++) {
         struct stem_value *v = stem_value_at(p, operands[i].value);
         if (v->def.n != STEM_NONE)
@@ -274,9 +376,12 @@ static struct stem_value_id result_value(struct stem_builder *b, const struct st
 static struct stem_value_id copied(struct stem_builder *b, struct stem_value_id v)
 {
     struct stem_sym name = b->name;
-    const char *of = stem_sym_str(b->program->strings, stem_value_at(b->program, v)->name);
+    struct stem_sym of = stem_value_at(b->program, v)->name;
+    const char *text = stem_sym_str(b->program->strings, of);
     uint32_t parts = b->parts;
-    b->name = stem_intern_printf(b->program->strings, "%s.copy", of);
+    size_t len = strlen(text);
+    bool again = len > 5 && !strcmp(text + len - 5, ".copy"); /* a name does not grow with each copy of a copy */
+    b->name = again ? of : stem_intern_printf(b->program->strings, "%s.copy", text);
     b->parts = 0;
     v = stem_build_simple(b, "copy", &v, 1, NULL, 0);
     b->name = name;
@@ -310,6 +415,7 @@ static void build_primitive(struct stem_builder *b, const struct stem_op_def *de
         operands[i] = (struct stem_operand){contiguous(b, def, i, in[i].value),
                                             need == STEM_MODE_IN ? in[i].mode : need, in[i].span};
     }
+    part_operands(b, operands, n_in);
     struct stem_sym name = part_name(b);
     struct stem_op op = new_op(b, STEM_OP_BUILTIN, name);
     op.def = def;
@@ -436,6 +542,7 @@ struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const s
     struct stem_program *p = b->program;
     struct stem_operand o[STEM_MAX_OPERANDS];
     struct stem_op op = new_op(b, p->decls.at[decl].class, part_name(b));
+    uint32_t next = 0;
     op.decl = decl;
     op.n_scalars = n_scalars;
     op.scalars = stem_arena_dup(p->arena, scalars, n_scalars * sizeof *scalars);
@@ -455,13 +562,16 @@ struct stem_op_id stem_build_call(struct stem_builder *b, uint32_t decl, const s
         o[op.n_in++] =
             (struct stem_operand){is_contiguous(b, v) ? v : copied(b, v), operands[i].mode, operands[i].span};
     }
+    part_operands(b, o, op.n_in);
     for (uint32_t pass = 0; pass < 2; pass++) /* next versions, then plain results */
         for (uint32_t i = 0; i < n; i++) {
             if (operands[i].mode != (pass ? STEM_MODE_OUT : STEM_MODE_INOUT))
                 continue;
             if (op.n_in + op.n_out == STEM_MAX_OPERANDS)
                 bug(b, "too many operands");
-            results[i] = pass ? operands[i].value : next_version(b, operands[i].value, op.name);
+            while (!pass && o[next].mode != STEM_MODE_INOUT)
+                next++;
+            results[i] = pass ? operands[i].value : next_version(b, o[next++].value, op.name);
             o[op.n_in + op.n_out++] = (struct stem_operand){results[i], STEM_MODE_OUT, operands[i].span};
         }
     return add_op(b, &op, o);

@@ -2,6 +2,7 @@
  *
  * What every pass may rely on. One function for each kind of thing; each returns the first fault as a text, or NULL.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/build.h"
@@ -214,6 +215,54 @@ static const char *check_op(const struct stem_program *p, uint32_t k, struct ste
     return fault;
 }
 
+/* One writer in place, or consumer, of one version. */
+struct writer {
+    uint32_t buffer, version, op;
+    uint64_t begin, end; /* bytes */
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct writer *x = a, *y = b;
+    if (x->buffer != y->buffer)
+        return x->buffer < y->buffer ? -1 : 1;
+    if (x->version != y->version)
+        return x->version < y->version ? -1 : 1;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+/* The versions of a buffer form a line: no two ops write the same bytes of one version in place, and of a temporary
+ * buffer none at all. */
+static const char *check_writers(const struct stem_program *p)
+{
+    STEM_VEC(struct writer) all = {0};
+    const char *fault = NULL;
+    for (uint32_t k = 0; k < p->ops.len; k++)
+        for (uint32_t i = 0; !p->ops.at[k].dead && i < p->ops.at[k].n_in; i++) {
+            const struct stem_operand *o = &p->ops.at[k].operands[i];
+            if (o->value.n == STEM_NONE || (o->mode != STEM_MODE_INOUT && o->mode != STEM_MODE_CONSUME))
+                continue;
+            const struct stem_value *v = stem_value_at(p, o->value);
+            stem_vec_push(&all, (struct writer){v->tensor.buffer, v->version, k, v->tensor.offset,
+                                                v->tensor.offset + stem_tensor_extent(&v->tensor)});
+        }
+    if (all.len > 1)
+        qsort(all.at, all.len, sizeof *all.at, by_bytes);
+    for (uint32_t i = 1, first = 0; i < all.len && !fault; i++) { /* first: of those so far, the one that ends last */
+        const struct writer *w = &all.at[i], *f = &all.at[first];
+        bool same = w->buffer == f->buffer && w->version == f->version;
+        bool apart = w->op == f->op || p->buffers.at[w->buffer].kind != STEM_BUFFER_TEMP;
+        if (same && (w->begin < f->end || !apart))
+            fault = FAULT(p, "o%u and o%u both write version %u of b%u in place", f->op, w->op, w->version, w->buffer);
+        if (!same || w->end > f->end)
+            first = i;
+    }
+    stem_vec_free(&all);
+    return fault;
+}
+
 static bool op_or_none(const struct stem_program *p, struct stem_op_id id)
 {
     return id.n == STEM_NONE || id.n < p->ops.len;
@@ -293,5 +342,7 @@ const char *stem_program_check(const struct stem_program *p)
     for (uint32_t i = 0; i < p->ops.len && !fault; i++)
         fault = check_op(p, i, dims);
     stem_dims_free(dims);
+    if (!fault)
+        fault = check_writers(p);
     return fault ? fault : check_schedule(p);
 }

@@ -46,6 +46,10 @@ struct stem_buffer {
     struct stem_tensor shape; /* the whole buffer as one contiguous tensor (what a binding must match) */
     struct stem_span span;
     uint64_t offset; /* memory pass: TEMP only */
+    /* While building: the version that was made last, by which op, whether others made parts of it, and whether an op
+     * consumes it. */
+    uint32_t newest, newest_by;
+    bool parted, consumed;
 };
 
 struct stem_value {

@@ -134,6 +134,14 @@ static void bind(struct stem_expander *x, const struct stem_stmt *s)
         stem_expand_set(x, t->id.name, r.v[i]);
     for (i = 0; !s->targets && i < r.n_inout; i++) {
         struct stem_sym name = stem_base_name(r.inout[i])->id.name;
+        const struct stem_buffer *buffer = &x->p->buffers.at[stem_value_at(x->p, r.v[i])->tensor.buffer];
+        if (buffer->parted && buffer->newest == stem_value_at(x->p, r.v[i])->version) {
+            stem_error(x->diags, STEM_E_STALE_WRITE, r.inout[i]->span,
+                       "'%s' was written in part before, and the new '%s' would be without that", stem_name(x->m, name),
+                       stem_name(x->m, name));
+            x->failed = true;
+            return;
+        }
         stem_expand_set(x, name, stem_expand_whole(x, stem_expand_lookup(x, name), r.v[i]));
     }
 }
@@ -144,7 +152,7 @@ static void declare(struct stem_expander *x, const struct stem_stmt *s)
         struct stem_sym name = stem_expand_path(x, x->path, stem_name(x->m, p->id.name));
         struct stem_value_id v = x->external.at[name.n];
         if (s->kind == STEM_S_STATE)
-            v = x->latest.at[stem_value_at(x->p, v)->tensor.buffer];
+            v = stem_expand_whole(x, v, x->latest.at[stem_value_at(x->p, v)->tensor.buffer]);
         stem_expand_set(x, p->id.name, v);
     }
 }
@@ -261,10 +269,11 @@ static void store_results(struct stem_expander *x, const struct stem_value_id *o
         struct stem_input in = {v[i], STEM_MODE_IN, e->span};
         x->b.name = stem_value_at(x->p, outputs[i])->name;
         x->b.span = e->span;
+        struct stem_builder early = stem_build_before_writer(&x->b, v[i]);
         if (stem_build_can_move(&x->b, v[i], outputs[i]))
             stem_build_move(&x->b, v[i], outputs[i]);
         else
-            x->failed |= !stem_build_op(&x->b, stem_op_find("copy"), &in, 1, NULL, &outputs[i], results);
+            x->failed |= !stem_build_op(&early, stem_op_find("copy"), &in, 1, NULL, &outputs[i], results);
     }
 }
 

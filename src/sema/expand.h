@@ -27,7 +27,7 @@ struct stem_expander {
     struct stem_sym path;                    /* its instance, "block[1].moe[3]"; 0: the model */
     STEM_VEC(struct stem_value_id) external; /* by symbol number: first value of a weight or state */
     STEM_VEC(bool) seen;                     /* by symbol number: an instance whose externals exist */
-    STEM_VEC(struct stem_value_id) latest;   /* by buffer number: whole latest version of an external buffer */
+    STEM_VEC(struct stem_value_id) latest;   /* by buffer number: latest version of an external buffer */
     STEM_VEC(struct stem_op_id) after;
     const struct stem_x *returned; /* the expressions of `return`, NULL: not yet */
     uint32_t segment_begin;        /* first op of the segment */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "sema/check.h"
 #include "sema/expand.h"
 
 struct stem_value_id stem_expand_operand(struct stem_expander *x, const struct stem_x *e)
@@ -26,7 +27,73 @@ static void note_version(struct stem_expander *x, struct stem_value_id v)
 {
     uint32_t buffer = stem_value_at(x->p, v)->tensor.buffer;
     if (buffer < x->latest.len)
-        x->latest.at[buffer] = stem_expand_whole(x, x->latest.at[buffer], v);
+        x->latest.at[buffer] = v;
+}
+
+/* ---- writing in place ---- */
+
+static bool stale(struct stem_expander *x, const struct stem_x *e)
+{
+    stem_error(x->diags, STEM_E_STALE_WRITE, e->span,
+               "this is a version that was overwritten in place before, and its memory cannot hold both");
+    const struct stem_x *base = stem_base_name(e);
+    if (base)
+        stem_diag_help(x->diags, "go on from the new version: n = f(inout %s), then g(inout n)",
+                       stem_name(x->m, base->id.name));
+    x->failed = true;
+    return false;
+}
+
+/* The caller of the layer wants to find the last version of an `inout` parameter in its own memory. */
+static bool is_inout_param(const struct stem_expander *x, struct stem_sym name)
+{
+    for (const struct stem_ast_param *p = x->m->callables.at[x->callable].item->params; p; p = p->next)
+        if (stem_sym_eq(p->id.name, name))
+            return p->mode == STEM_AST_INOUT;
+    return false;
+}
+
+/* The operand `e`, of value v, is to be written in place. If somebody else does that to the same version, the name
+ * goes on as a copy of what it stood for, made before that. */
+static struct stem_value_id writable(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
+{
+    if (x->failed || stem_build_can_write(&x->b, v))
+        return v;
+    const struct stem_x *base = stem_base_name(e);
+    if (x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].kind != STEM_BUFFER_TEMP ||
+        (base && is_inout_param(x, base->id.name))) {
+        stale(x, e);
+        return v;
+    }
+    if (!base)
+        return stem_build_copy_old(&x->b, v);
+    stem_expand_set(x, base->id.name, stem_build_copy_old(&x->b, stem_expand_lookup(x, base->id.name)));
+    return stem_expand_operand(x, e);
+}
+
+struct writing {
+    const struct stem_x *e;
+    struct stem_value_id *v;
+};
+
+/* All operands of a call that it writes in place or consumes, once all operands have been computed. */
+static bool writable_all(struct stem_expander *x, const struct writing *w, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && !x->failed; i++)
+        *w[i].v = writable(x, w[i].e, *w[i].v);
+    for (uint32_t i = 0; i < n && !x->failed; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const struct stem_tensor *s = &stem_value_at(x->p, *w[i].v)->tensor;
+            const struct stem_tensor *t = &stem_value_at(x->p, *w[k].v)->tensor;
+            if (s->buffer != t->buffer || s->offset >= t->offset + stem_tensor_extent(t) ||
+                t->offset >= s->offset + stem_tensor_extent(s))
+                continue;
+            stem_error(x->diags, STEM_E_WRITE_TWICE, w[i].e->span, "the call writes these bytes twice");
+            stem_diag_label(x->diags, w[k].e->span, "here, too");
+            x->failed = true;
+            return false;
+        }
+    return !x->failed;
 }
 
 static void add_inout(struct stem_expander *x, struct stem_called *r, const struct stem_x *e, struct stem_value_id v)
@@ -84,9 +151,10 @@ static void call_op(struct stem_expander *x, const struct stem_op_def *def, cons
 {
     struct stem_input in[STEM_MAX_OPERANDS];
     const struct stem_x *written[STEM_MAX_OPERANDS];
+    struct writing w[STEM_MAX_OPERANDS];
     struct stem_attr attrs[STEM_MAX_ATTRS];
     struct stem_value_id results[STEM_MAX_OPERANDS];
-    uint32_t n = 0, n_inout = 0;
+    uint32_t n = 0, n_inout = 0, n_writing = 0;
     for (const struct stem_arg *a = e->args; a; a = a->next) {
         if (a->attr.name.n)
             continue;
@@ -98,7 +166,11 @@ static void call_op(struct stem_expander *x, const struct stem_op_def *def, cons
             written[n_inout++] = a->value;
         if (x->failed)
             return;
+        if (!absent && (need == STEM_MODE_INOUT || need == STEM_MODE_CONSUME))
+            w[n_writing++] = (struct writing){a->value, &in[n - 1].value};
     }
+    if (!writable_all(x, w, n_writing))
+        return;
     attributes(x, def, e, attrs);
     x->b.span = e->id.span;
     if (!stem_build_op(&x->b, def, in, n, attrs, NULL, results)) {
@@ -131,6 +203,20 @@ static struct stem_value_id build_zero(struct stem_expander *x, const struct ste
 
 /* ---- layers ---- */
 
+/* What an `inout` parameter stands for at the end, in the caller's memory. */
+static struct stem_value_id written_param(struct stem_expander *x, const struct stem_ast_param *p,
+                                          struct stem_value_id given)
+{
+    struct stem_value_id v = stem_expand_lookup(x, p->id.name);
+    if (stem_value_at(x->p, v)->tensor.buffer == stem_value_at(x->p, given)->tensor.buffer)
+        return v;
+    stem_error(x->diags, STEM_E_STALE_WRITE, p->span,
+               "'%s' ends as a version that was written in place while another one was, too",
+               stem_name(x->m, p->id.name));
+    x->failed = true;
+    return v;
+}
+
 static void expand_layer(struct stem_expander *x, uint32_t index, const struct stem_x *e,
                          const struct stem_value_id *args, struct stem_called *r)
 {
@@ -151,7 +237,7 @@ static void expand_layer(struct stem_expander *x, uint32_t index, const struct s
     i = 0;
     for (const struct stem_ast_param *p = f->item->params; p && !x->failed; p = p->next, i++)
         if (p->mode == STEM_AST_INOUT)
-            r->v[r->n++] = stem_expand_lookup(x, p->id.name);
+            r->v[r->n++] = written_param(x, p, args[i]);
     const struct stem_ast_param *result = f->item->results;
     for (const struct stem_x *v = x->returned; v && !x->failed; v = v->next, result = result->next) {
         x->b.name = result->id.name.n ? result->id.name : stem_intern(x->m->strings, "out");
@@ -174,15 +260,19 @@ static void expand_layer(struct stem_expander *x, uint32_t index, const struct s
 static void call_layer(struct stem_expander *x, uint32_t index, const struct stem_x *e, struct stem_called *r)
 {
     struct stem_value_id args[STEM_MAX_LAYER_PARAMS];
-    uint32_t n = 0;
+    struct writing w[STEM_MAX_LAYER_PARAMS];
+    uint32_t n = 0, n_writing = 0;
     for (const struct stem_arg *a = e->args; a; a = a->next) {
         args[n++] = stem_expand_operand(x, a->value);
         if (x->failed)
             return;
-        if (a->mode == STEM_AST_INOUT)
-            r->inout[r->n_inout++] = a->value;
+        if (a->mode != STEM_AST_INOUT)
+            continue;
+        r->inout[r->n_inout++] = a->value;
+        w[n_writing++] = (struct writing){a->value, &args[n - 1]};
     }
-    expand_layer(x, index, e, args, r);
+    if (writable_all(x, w, n_writing))
+        expand_layer(x, index, e, args, r);
 }
 
 /* ---- kernels and extern functions ---- */
@@ -275,9 +365,10 @@ static void call_function(struct stem_expander *x, uint32_t index, const struct 
     const struct stem_arg *arg = e->args;
     struct stem_input in[STEM_MAX_OPERANDS];
     const struct stem_x *written[STEM_MAX_OPERANDS];
+    struct writing w[STEM_MAX_OPERANDS];
     struct stem_scalar scalars[STEM_MAX_OPERANDS];
     struct stem_value_id results[STEM_MAX_OPERANDS];
-    uint32_t n = 0, n_scalars = 0, grid[3], block[3];
+    uint32_t n = 0, n_scalars = 0, n_writing = 0, grid[3], block[3];
     int64_t smem = 0;
     for (const struct stem_ast_param *p = f->item->params; p; p = p->next) {
         const struct stem_arg *a = arg;
@@ -287,7 +378,11 @@ static void call_function(struct stem_expander *x, uint32_t index, const struct 
         in[n++] = call_operand(x, p, &arg, f->n_results);
         if (x->failed)
             return;
+        if (p->mode == STEM_AST_INOUT || p->mode == STEM_AST_CONSUME)
+            w[n_writing++] = (struct writing){written[n - 1], &in[n - 1].value};
     }
+    if (!writable_all(x, w, n_writing))
+        return;
     for (const struct stem_ast_param *p = f->item->scalars; p; p = p->next)
         scalars[n_scalars++] = scalar(x, p, e);
     bool kernel = f->item->kind == STEM_I_KERNEL;
