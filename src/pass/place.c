@@ -9,8 +9,9 @@
 
 #include "pass/lifetime.h"
 
-/* Sets of conflicting items are sought among this many at a time. */
-enum { CLIQUE = 24 };
+/* What may be spent on pairs of items, in all, besides some for each item. When it is spent on sets, they are sought
+ * among FEW items at a time; when it is spent on looking for conflicts, the bound is that of the items before. */
+enum { WORK = 8000000, WORK_PER_ITEM = 64, FEW = 24 };
 
 static const uint32_t *known_before(struct stem_arena *a, const struct stem_program *p, const struct stem_hb *hb,
                                     const uint32_t *op, uint32_t n)
@@ -93,101 +94,124 @@ struct stem_items stem_items_new(struct stem_arena *a, const struct stem_program
 
 /* ---- conflicts ---- */
 
-/* Bytes of item i and of items out of `live` (all conflict with i, largest first) that conflict with each other. */
-static uint64_t clique(const struct stem_items *s, uint32_t i, const uint32_t *live, uint32_t n)
-{
-    uint32_t in[CLIQUE], n_in = 0;
-    uint64_t bytes = s->at[i].bytes;
-    for (uint32_t k = 0; k < n; k++) {
-        bool all = true;
-        for (uint32_t j = 0; j < n_in && all; j++) {
-            uint32_t x = live[k] < in[j] ? live[k] : in[j], y = live[k] < in[j] ? in[j] : live[k];
-            all = !stem_item_before(s, x, s->at[y].known);
-        }
-        if (all) {
-            in[n_in++] = live[k];
-            bytes += s->at[live[k]].bytes;
-        }
-    }
-    return bytes;
-}
-
-/* Keeps the CLIQUE largest, in order. */
-static uint32_t insert(const struct stem_items *s, uint32_t *top, uint32_t n, uint32_t item)
-{
-    uint32_t i = n < CLIQUE ? n : CLIQUE - 1;
-    if (n == CLIQUE && s->at[top[i]].bytes >= s->at[item].bytes)
-        return n;
-    for (; i && s->at[top[i - 1]].bytes < s->at[item].bytes; i--)
-        top[i] = top[i - 1];
-    top[i] = item;
-    return n < CLIQUE ? n + 1 : n;
-}
+struct live {
+    uint64_t bytes;
+    uint32_t item;
+};
 
 struct pair {
     uint32_t a, b;
 };
-struct pairs {
-    STEM_VEC(struct pair) v;
+
+struct search {
+    const struct stem_items *s;
+    /* Items that a later item on a stream may conflict with; a list for each stream, since what one stream has long
+     * known is done another may never hear of. */
+    STEM_VEC(uint32_t) active[STEM_MAX_STREAMS];
+    STEM_VEC(struct pair) pairs;
+    STEM_VEC(struct live) live; /* what the present item conflicts with */
+    STEM_VEC(uint32_t) set;     /* of those, what conflicts with each other */
+    uint64_t bound, looked, compared;
+    uint32_t limit; /* pairs are kept as long as there are no more than that */
 };
 
-/* Items that a later item on a stream may conflict with; a list for each stream, since what one stream has long known is
- * done another may never hear of. */
-struct active {
-    STEM_VEC(uint32_t) on[STEM_MAX_STREAMS];
-};
-
-/* Adds item i's conflicts to `pairs` and drops from its stream's list what all later items of the stream know is done. */
-static uint32_t conflicts_of(const struct stem_items *s, uint32_t i, struct active *active, struct pairs *pairs,
-                             uint32_t *top)
+static int large_first(const void *a, const void *b)
 {
-    uint32_t n_top = 0, still = 0, stream = s->at[i].stream;
-    uint32_t *list = active->on[stream].at;
-    for (uint32_t k = 0; k < active->on[stream].len; k++) {
+    const struct live *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+static bool conflict(const struct stem_items *s, uint32_t a, uint32_t b)
+{
+    return !stem_item_before(s, a < b ? a : b, s->at[a < b ? b : a].known);
+}
+
+/* Raises the bound to the bytes of item i and of those it conflicts with that conflict with each other, if that may
+ * be more: greedily, the largest first. */
+static void clique(struct search *c, uint32_t i)
+{
+    uint64_t bytes = c->s->at[i].bytes, most = bytes;
+    uint32_t n = c->live.len;
+    for (uint32_t k = 0; k < n; k++)
+        most += c->live.at[k].bytes;
+    if (most <= c->bound)
+        return;
+    if (n > 1)
+        qsort(c->live.at, n, sizeof *c->live.at, large_first);
+    if (n > FEW && c->compared > WORK + (uint64_t)WORK_PER_ITEM * c->s->n)
+        n = FEW;
+    stem_vec_clear(&c->set);
+    for (uint32_t k = 0; k < n; k++) {
+        bool all = true;
+        for (uint32_t j = 0; j < c->set.len && all; j++, c->compared++)
+            all = conflict(c->s, c->live.at[k].item, c->set.at[j]);
+        if (all) {
+            stem_vec_push(&c->set, c->live.at[k].item);
+            bytes += c->live.at[k].bytes;
+        }
+    }
+    c->bound = bytes > c->bound ? bytes : c->bound;
+}
+
+/* Finds item i's conflicts and drops from its stream's list what all later items of the stream know is done. */
+static void conflicts_of(struct search *c, uint32_t i)
+{
+    const struct stem_items *s = c->s;
+    uint32_t still = 0, stream = s->at[i].stream, *list = c->active[stream].at;
+    stem_vec_clear(&c->live);
+    for (uint32_t k = 0; k < c->active[stream].len; k++) {
         uint32_t x = list[k];
         if (stem_item_before(s, x, s->own + (size_t)i * s->n_streams))
             continue;
         list[still++] = x;
         if (stem_item_before(s, x, s->at[i].known))
             continue;
-        n_top = insert(s, top, n_top, x);
-        stem_vec_push(&pairs->v, (struct pair){x, i});
+        stem_vec_push(&c->live, (struct live){s->at[x].bytes, x});
+        if (c->pairs.len <= c->limit)
+            stem_vec_push(&c->pairs, (struct pair){x, i});
     }
-    active->on[stream].len = still;
+    c->looked += c->active[stream].len;
+    c->active[stream].len = still;
     for (uint32_t t = 0; t < s->n_streams; t++)
-        stem_vec_push(&active->on[t], i);
-    return n_top;
+        stem_vec_push(&c->active[t], i);
+}
+
+static void list_conflicts(struct stem_arena *a, const struct search *x, struct stem_conflicts *c)
+{
+    uint32_t n = x->s->n;
+    c->begin = STEM_NEW_ARRAY(a, uint32_t, n + 2);
+    c->other = STEM_NEW_ARRAY(a, uint32_t, 2 * (size_t)x->pairs.len);
+    for (uint32_t i = 0; i < x->pairs.len; i++) {
+        c->begin[x->pairs.at[i].a + 2]++;
+        c->begin[x->pairs.at[i].b + 2]++;
+    }
+    for (uint32_t i = 2; i <= n + 1; i++)
+        c->begin[i] += c->begin[i - 1];
+    for (uint32_t i = 0; i < x->pairs.len; i++) {
+        c->other[c->begin[x->pairs.at[i].a + 1]++] = x->pairs.at[i].b;
+        c->other[c->begin[x->pairs.at[i].b + 1]++] = x->pairs.at[i].a;
+    }
 }
 
 struct stem_conflicts stem_conflicts_new(struct stem_arena *a, const struct stem_items *s, uint32_t limit)
 {
     struct stem_conflicts c = {0};
-    struct pairs pairs = {0};
-    struct active active = {0};
-    bool kept = true;
-    for (uint32_t i = 0; i < s->n && kept; i++) {
-        uint32_t top[CLIQUE], n_top = conflicts_of(s, i, &active, &pairs, top);
-        uint64_t bytes = clique(s, i, top, n_top);
-        c.bound = bytes > c.bound ? bytes : c.bound;
-        kept = pairs.v.len <= limit;
+    struct search x = {.s = s, .limit = limit};
+    uint32_t i = 0;
+    for (; i < s->n && x.looked <= WORK + (uint64_t)WORK_PER_ITEM * s->n; i++) {
+        conflicts_of(&x, i);
+        clique(&x, i);
     }
-    if (kept) {
-        c.begin = STEM_NEW_ARRAY(a, uint32_t, s->n + 2);
-        c.other = STEM_NEW_ARRAY(a, uint32_t, 2 * (size_t)pairs.v.len);
-        for (uint32_t i = 0; i < pairs.v.len; i++) {
-            c.begin[pairs.v.at[i].a + 2]++;
-            c.begin[pairs.v.at[i].b + 2]++;
-        }
-        for (uint32_t i = 2; i <= s->n + 1; i++)
-            c.begin[i] += c.begin[i - 1];
-        for (uint32_t i = 0; i < pairs.v.len; i++) {
-            c.other[c.begin[pairs.v.at[i].a + 1]++] = pairs.v.at[i].b;
-            c.other[c.begin[pairs.v.at[i].b + 1]++] = pairs.v.at[i].a;
-        }
-    }
-    stem_vec_free(&pairs.v);
+    if (i == s->n && x.pairs.len <= limit)
+        list_conflicts(a, &x, &c);
+    c.bound = x.bound;
+    stem_vec_free(&x.pairs);
+    stem_vec_free(&x.live);
+    stem_vec_free(&x.set);
     for (uint32_t t = 0; t < s->n_streams; t++)
-        stem_vec_free(&active.on[t]);
+        stem_vec_free(&x.active[t]);
     return c;
 }
 

@@ -12,6 +12,7 @@
 
 /* Regions looked at in all; above it, new items go to the end of the slab without looking. */
 #define WORK_PER_ITEM 256
+#define WORK_ALWAYS 8000000
 
 struct region {
     uint64_t begin, end;
@@ -126,7 +127,7 @@ uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool
         x.last_item[s->at[i].stream] = i;
     }
     for (uint32_t i = 0; i < s->n; i++) {
-        bool looking = x.work < (uint64_t)WORK_PER_ITEM * s->n || s->n < 10000;
+        bool looking = x.work < (uint64_t)WORK_PER_ITEM * s->n + WORK_ALWAYS;
         offset[i] = looking ? find(&x, i, tightest) : align_up(size, s->at[i].align);
         if (looking)
             put(&x, i, offset[i]);

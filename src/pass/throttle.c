@@ -67,6 +67,15 @@ struct state {
     uint32_t known[STEM_MAX_STREAMS][STEM_MAX_STREAMS]; /* ops on the other stream that have been waited for */
 };
 
+/* What is known of a stream by now: what this op knows, too. */
+static void learn(struct state *s, uint32_t stream, uint32_t of, uint32_t op)
+{
+    uint32_t *known = &s->known[stream][of];
+    while (*known < s->len[of] && s->hb->index[s->line[of][*known]] <= stem_hb_clock(s->hb, op)[of])
+        ++*known;
+}
+
+/* Main comes first: it most often knows what the others have done, so that one wait for it replaces many. */
 static void one_op(struct state *s, uint32_t op, double period)
 {
     struct stem_program *p = s->p;
@@ -77,13 +86,15 @@ static void one_op(struct state *s, uint32_t op, double period)
             continue;
         while (*past < s->len[t] && s->time[s->line[t][*past]] <= s->time[op] - period)
             ++*past;
-        while (*known < s->len[t] && s->hb->index[s->line[t][*known]] <= stem_hb_clock(s->hb, op)[t])
-            ++*known;
+        learn(s, stream, t, op);
         if (*past <= *known || s->time[s->line[t][*known]] > s->time[op] - 2 * period)
             continue;
         *known = *past;
-        stem_vec_push(&p->sched.deps,
-                      (struct stem_dep){{s->line[t][*past - 1]}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
+        uint32_t from = s->line[t][*past - 1];
+        stem_vec_push(&p->sched.deps, (struct stem_dep){{from}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
+        for (uint32_t u = 0; u < p->streams.len; u++)
+            if (u != stream)
+                learn(s, stream, u, from);
     }
 }
 
