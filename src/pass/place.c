@@ -9,9 +9,14 @@
 
 #include "pass/lifetime.h"
 
-/* What may be spent on pairs of items, in all, besides some for each item. When it is spent on sets, they are sought
- * among FEW items at a time; when it is spent on looking for conflicts, the bound is that of the items before. */
-enum { WORK = 8000000, WORK_PER_ITEM = 64, FEW = 24 };
+/* What may be spent on pairs of items, in all, besides some for each item: on looking for conflicts, and again on
+ * sets of them. When it is spent, the bound is that of the items before. */
+enum { WORK = 4000000, WORK_PER_ITEM = 256 };
+
+static bool spent(uint64_t work, uint32_t n_items)
+{
+    return work > WORK + (uint64_t)WORK_PER_ITEM * n_items;
+}
 
 static const uint32_t *known_before(struct stem_arena *a, const struct stem_program *p, const struct stem_hb *hb,
                                     const uint32_t *op, uint32_t n)
@@ -136,12 +141,11 @@ static void clique(struct search *c, uint32_t i)
     uint32_t n = c->live.len;
     for (uint32_t k = 0; k < n; k++)
         most += c->live.at[k].bytes;
-    if (most <= c->bound)
+    if (most <= c->bound || spent(c->compared, c->s->n))
         return;
     if (n > 1)
         qsort(c->live.at, n, sizeof *c->live.at, large_first);
-    if (n > FEW && c->compared > WORK + (uint64_t)WORK_PER_ITEM * c->s->n)
-        n = FEW;
+    c->compared += n;
     stem_vec_clear(&c->set);
     for (uint32_t k = 0; k < n; k++) {
         bool all = true;
@@ -200,7 +204,7 @@ struct stem_conflicts stem_conflicts_new(struct stem_arena *a, const struct stem
     struct stem_conflicts c = {0};
     struct search x = {.s = s, .limit = limit};
     uint32_t i = 0;
-    for (; i < s->n && x.looked <= WORK + (uint64_t)WORK_PER_ITEM * s->n; i++) {
+    for (; i < s->n && !spent(x.looked, s->n); i++) {
         conflicts_of(&x, i);
         clique(&x, i);
     }
@@ -238,11 +242,12 @@ void stem_place(struct stem_program *p, struct stem_arena *scratch)
     struct best best = {UINT64_MAX, STEM_NEW_ARRAY(scratch, uint64_t, s.n), s.n};
     struct stem_conflicts c =
         stem_conflicts_new(scratch, &s, pairs < UINT32_MAX / 4 ? (uint32_t)pairs : UINT32_MAX / 4);
+    bool all = true;
     for (uint32_t way = 0; way < 6 && best.bytes > c.bound; way++) {
         bool tightest = way & 1;
-        if (way >= 2 && !c.begin)
-            break;
-        uint64_t bytes = way < 2 ? stem_place_sweep(scratch, &s, tightest, offset)
+        if ((way == 1 && !all) || (way >= 2 && !c.begin))
+            continue;
+        uint64_t bytes = way < 2 ? stem_place_sweep(scratch, &s, tightest, offset, &all)
                                  : stem_place_sorted(scratch, &s, &c, way >= 4, tightest, offset);
         keep_better(&best, bytes, offset);
     }

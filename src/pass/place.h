@@ -41,8 +41,10 @@ struct stem_conflicts {
 struct stem_conflicts stem_conflicts_new(struct stem_arena *a, const struct stem_items *s, uint32_t limit);
 
 /* Each fills offset[] (by item) and returns the slab's size. */
-/* In order of first use: into the lowest gap that is long enough, or the tightest one. */
-uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool tightest, uint64_t *offset);
+/* In order of first use: into the lowest gap that is long enough, or the tightest one. *all: false if that took too
+ * much work, and the last items went to the end. */
+uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool tightest, uint64_t *offset,
+                          bool *all);
 /* Largest first; `by_pairs`: the product of bytes and number of conflicts first. Each into the tightest or lowest gap
  * that its conflicts leave. */
 uint64_t stem_place_sorted(struct stem_arena *a, const struct stem_items *s, const struct stem_conflicts *c,

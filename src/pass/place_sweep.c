@@ -116,7 +116,8 @@ static void put(struct state *x, uint32_t i, uint64_t at)
     x->next.cap = cap;
 }
 
-uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool tightest, uint64_t *offset)
+uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool tightest, uint64_t *offset,
+                          bool *all)
 {
     struct state x = {.s = s,
                       .last_known = STEM_NEW_ARRAY(a, const uint32_t *, s->n_streams),
@@ -126,11 +127,13 @@ uint64_t stem_place_sweep(struct stem_arena *a, const struct stem_items *s, bool
         x.last_known[s->at[i].stream] = s->at[i].known;
         x.last_item[s->at[i].stream] = i;
     }
+    *all = true;
     for (uint32_t i = 0; i < s->n; i++) {
         bool looking = x.work < (uint64_t)WORK_PER_ITEM * s->n + WORK_ALWAYS;
         offset[i] = looking ? find(&x, i, tightest) : align_up(size, s->at[i].align);
         if (looking)
             put(&x, i, offset[i]);
+        *all &= looking;
         size = offset[i] + s->at[i].bytes > size ? offset[i] + s->at[i].bytes : size;
     }
     stem_vec_free(&x.list);

@@ -75,26 +75,40 @@ static void learn(struct state *s, uint32_t stream, uint32_t of, uint32_t op)
         ++*known;
 }
 
-/* Main comes first: it most often knows what the others have done, so that one wait for it replaces many. */
+/* Whether the op's stream has known nothing of the other one for two periods, though there is something to know. */
+static bool drifts(struct state *s, uint32_t op, uint32_t other, double period)
+{
+    uint32_t stream = s->p->ops.at[op].stream.n, *past = &s->past[stream][other];
+    while (*past < s->len[other] && s->time[s->line[other][*past]] <= s->time[op] - period)
+        ++*past;
+    learn(s, stream, other, op);
+    uint32_t known = s->known[stream][other];
+    return *past > known && s->time[s->line[other][known]] <= s->time[op] - 2 * period;
+}
+
+static void wait_for(struct state *s, uint32_t op, uint32_t other)
+{
+    uint32_t stream = s->p->ops.at[op].stream.n, from = s->line[other][s->past[stream][other] - 1];
+    stem_vec_push(&s->p->sched.deps, (struct stem_dep){{from}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
+    s->known[stream][other] = s->past[stream][other];
+    for (uint32_t t = 0; t < s->p->streams.len; t++)
+        if (t != stream)
+            learn(s, stream, t, from);
+}
+
+/* Main most often knows what the others have done, so that one wait for it replaces many: it is asked first. */
 static void one_op(struct state *s, uint32_t op, double period)
 {
-    struct stem_program *p = s->p;
-    uint32_t stream = p->ops.at[op].stream.n;
-    for (uint32_t t = 0; t < p->streams.len; t++) {
-        uint32_t *past = &s->past[stream][t], *known = &s->known[stream][t];
-        if (t == stream)
+    uint32_t stream = s->p->ops.at[op].stream.n;
+    for (uint32_t t = 0; t < s->p->streams.len; t++) {
+        if (t == stream || !drifts(s, op, t, period))
             continue;
-        while (*past < s->len[t] && s->time[s->line[t][*past]] <= s->time[op] - period)
-            ++*past;
-        learn(s, stream, t, op);
-        if (*past <= *known || s->time[s->line[t][*known]] > s->time[op] - 2 * period)
-            continue;
-        *known = *past;
-        uint32_t from = s->line[t][*past - 1];
-        stem_vec_push(&p->sched.deps, (struct stem_dep){{from}, {op}, STEM_DEP_MEMORY, STEM_NO_VALUE});
-        for (uint32_t u = 0; u < p->streams.len; u++)
-            if (u != stream)
-                learn(s, stream, u, from);
+        if (t && stream && s->past[stream][0] > s->known[stream][0]) {
+            wait_for(s, op, 0);
+            if (!drifts(s, op, t, period))
+                continue;
+        }
+        wait_for(s, op, t);
     }
 }
 

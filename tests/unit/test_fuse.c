@@ -6,6 +6,7 @@
 
 #include "flow.h"
 #include "ir/build.h"
+#include "ops/pointwise/expr.h"
 #include "pass/pass.h"
 
 struct pointwise {
@@ -87,4 +88,31 @@ static void fusing(void)
     check_fused(&t, "a: i0 i1 add\nb: i0 i1 mul\n");
 }
 
-UNIT_MAIN("fuse", {"fusing", fusing})
+/* A chain longer than an expression may be is cut where the next op does not fit. In bf16 each op is two nodes, the
+ * function and what it is applied to: the input, or a rounding. */
+static void long_chain(void)
+{
+    struct pointwise t = pointwise_new();
+    struct stem_value_id x = t.x;
+    struct stem_options options = stem_options_default();
+    enum { OPS = 1000, EACH = STEM_EXPR_MAX_NODES / 2 };
+    for (uint32_t i = 0; i < OPS; i++)
+        x = pw(&t, "a", "i0 silu", x, t.y);
+    CU_ASSERT(stem_pass_run_all(t.f.program, t.f.diags, &options, NULL, NULL,
+                                &(struct stem_pass_hooks){.check_each = true}));
+    uint32_t live = 0, calls = 0;
+    for (uint32_t i = 0; i < t.f.program->ops.len; i++) {
+        const struct stem_op *op = &t.f.program->ops.at[i];
+        struct stem_expr e;
+        const char *why;
+        live += !op->dead;
+        CU_ASSERT_FATAL(stem_expr_parse(&e, stem_op_attr(op->def, op->attrs, "expr")->text, &why));
+        for (uint32_t k = 0; !op->dead && k < e.n; k++)
+            calls += e.node[k].kind == STEM_EXPR_UNARY;
+    }
+    CU_ASSERT_EQUAL(live, (OPS + EACH - 1) / EACH);
+    CU_ASSERT_EQUAL(calls, OPS);
+    flow_free(&t.f);
+}
+
+UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain})

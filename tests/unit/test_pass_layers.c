@@ -194,6 +194,49 @@ static void streams_that_drift(void)
     CU_ASSERT(bytes[1] < 64 * 1024); /* 600 layers use 1.2 MB of temporaries */
 }
 
+/* Layers of 26 ops on streams of their own, which read the input or what the layer before gave; main joins them. */
+static struct flow wide(uint32_t layers, bool chained)
+{
+    struct stem_out text = {0};
+    stem_out_str(&text, "input x0\n");
+    for (uint32_t l = 0; l < layers; l++) {
+        for (char c = 'A'; c <= 'Z'; c++)
+            stem_out_printf(&text, "op%c%u@%c R{x%u} W{y%c%u};", c, l, c, chained ? l : 0, c, l);
+        for (char half = 'A'; half <= 'N'; half += 13) {
+            stem_out_printf(&text, "add%c%u@M R{%c%u", half, l, half == 'A' ? 'x' : 'p', l);
+            for (char c = half; c < half + 13; c++)
+                stem_out_printf(&text, ",y%c%u", c, l);
+            stem_out_printf(&text, "} W{%c%u}\n", half == 'A' ? 'p' : 'x', l + (half == 'N'));
+        }
+    }
+    struct flow f = flow_new(stem_out_text(&text));
+    stem_out_free(&text);
+    return f;
+}
+
+static void wide_layers(void)
+{
+    struct stem_options options = stem_options_default();
+    struct flow f = wide(20, true);
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, "memory", NULL));
+    CU_ASSERT_EQUAL(f.program->sched.slab_bytes, 28 * 1024); /* x, all y, and half of the sum */
+    CU_ASSERT_EQUAL(f.program->sched.slab_bound, f.program->sched.slab_bytes);
+    flow_free(&f);
+    f = wide(200, false); /* the side ops drift, and now and then wait for main, which knows what all have done */
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, "memory", NULL));
+    uint32_t waits = 0, others = 0;
+    for (uint32_t i = 0; i < f.program->sched.deps.len; i++)
+        if (f.program->sched.deps.at[i].kind == STEM_DEP_MEMORY) {
+            waits++;
+            others += stem_op_at(f.program, f.program->sched.deps.at[i].from)->stream.n != 0;
+        }
+    CU_ASSERT(waits > 0);
+    CU_ASSERT_EQUAL(others, 0);
+    CU_ASSERT(f.program->sched.slab_bytes < 200 * 28 * 1024 / 4);
+    flow_free(&f);
+}
+
 UNIT_MAIN("pass, layers", {"many layers", many_layers}, {"lanes, side first", side_first_lanes},
           {"lanes repaired", lanes_are_repaired}, {"limits on lanes", limits_on_lanes},
-          {"three streams", three_streams}, {"streams that drift apart", streams_that_drift})
+          {"three streams", three_streams}, {"wide layers", wide_layers},
+          {"streams that drift apart", streams_that_drift})
