@@ -92,6 +92,22 @@ static bool overlap(const struct stem_program *p, const struct access *a, const 
     return s->offset < t->offset + stem_tensor_extent(t) && t->offset < s->offset + stem_tensor_extent(s);
 }
 
+/* Whether the op that made this access writes another part of the version that `writer` writes: then it comes before
+ * the version after that one anyway, and with `writer` it shares nothing. The accesses `a` are sorted. */
+static bool beside(const struct stem_program *p, const struct access *old, const struct access *a, uint32_t n,
+                   const struct access *writer)
+{
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (a[middle].write && a[middle].op < old->op)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && a[low].write && a[low].op == old->op && old->op != writer->op && !overlap(p, old, writer);
+}
+
 static bool reads(const struct access *a, uint32_t n, uint32_t op)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -116,11 +132,12 @@ static void within_version(struct stem_program *p, const struct access *a, uint3
 static void between_versions(struct stem_program *p, const struct access *old, uint32_t n_old, const struct access *a,
                              uint32_t n)
 {
+    bool several = n_old > 1 && old[1].write; /* each wrote a part */
     for (uint32_t w = 0; w < n && a[w].write; w++)
         for (uint32_t i = 0; i < n_old; i++)
-            if (!old[i].write)
+            if (!old[i].write && !beside(p, &old[i], a, n, &a[w]))
                 add(p, old[i].op, a[w].op, STEM_DEP_ANTI, old[i].value);
-            else if (!reads(old, n_old, a[w].op)) /* else DATA says it */
+            else if (old[i].write && (several || !reads(old, n_old, a[w].op))) /* else DATA says it */
                 add(p, old[i].op, a[w].op, STEM_DEP_OUTPUT, old[i].value);
 }
 

@@ -294,6 +294,27 @@ static void in_place_part(struct program *p)
                     first / COLS + ROWS / 2, where(p));
 }
 
+/* Both halves of a state from one version. */
+static void in_place_apart(struct program *p)
+{
+    struct var *s;
+    if (!pick(p, false, true, &s) || p->memory[s->memory].state < 0)
+        return;
+    struct var old = *s, whole = *s;
+    dbl(whole.data, SIZE);
+    written(p, &whole);
+    for (uint32_t first = 0; first < SIZE; first += HALF) {
+        struct var *v = new_var(p, true), made = whole;
+        memcpy(made.name, v->name, sizeof made.name);
+        made.half = true;
+        made.first += first;
+        memmove(made.data, made.data + first, HALF * sizeof(float));
+        *v = made;
+        stem_out_printf(&p->text, "  %s = dblh(inout %s[%u:%u, :])%s;\n", v->name, old.name, first / COLS,
+                        first / COLS + ROWS / 2, where(p));
+    }
+}
+
 static void consume(struct program *p)
 {
     struct var *a;
@@ -358,7 +379,7 @@ static void segment(struct program *p)
 static void statement(struct program *p)
 {
     static void (*const kinds[])(struct program *) = {pointwise, pointwise, alias,   in_place, in_place, in_place,
-                                                      in_place_part, consume, mixed, layers,   segment};
+                                                      in_place_part, in_place_apart, consume, mixed, layers,   segment};
     if (p->n_memory + 4 < sizeof p->memory / sizeof *p->memory)
         kinds[below(p, sizeof kinds / sizeof *kinds)](p);
 }

@@ -169,6 +169,7 @@ static void free_form(void)
 #define P "program \"p\"; "
 #define X "buffer b0 input \"x\" f32[4]; value v0 \"x\" b0; buffer b1 temp \"y\" f32[4]; value v1 \"y\" b1; "
 
+#define F "extern d0 \"f\" params \"float *x\"; extern d1 \"g\" params \"float *x, float *y\"; "
 static const struct {
     const char *text, *said;
 } bad[] = {
@@ -242,6 +243,17 @@ static const struct {
     {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
        "op o0 v1 = d0() grid [0, 1, 1] block [1, 1, 1] name \"k\";",
      "1:166 4004 0 is not in 1..2147483647"},
+    /* versions form a line */
+    {P F "buffer b0 state \"s\" f32[4]; value v0 \"s\" b0; value v1 \"a\" b0 next v0; value v2 \"b\" b0 next v0; "
+         "op o0 v1 = d0(inout v0) name \"a\"; op o1 v2 = d0(inout v0) name \"b\";",
+     "0:0 4005 not a sound program: o0 and o1 both write version 0 of b0 in place"},
+    {P F "buffer b0 state \"s\" f32[4]; value v0 \"s\" b0; value v1 \"p\" b0 f32[3] view v0; "
+         "value v2 \"q\" b0 f32[2] offset 8 view v0; value v3 \"a\" b0 f32[3] next v1; "
+         "value v4 \"b\" b0 f32[2] offset 8 next v2; op o0 v3 = d0(inout v1) name \"a\"; op o1 v4 = d0(inout v2) name \"b\";",
+     "0:0 4005 not a sound program: o0 and o1 both write version 0 of b0 in place"},
+    {P F X "op o0 v1 = copy(v0) name \"y\"; value v2 \"a\" b1 next v1; buffer b2 temp \"c\" f32[4]; "
+           "value v3 \"c\" b2; op o1 v2 = d0(inout v1) name \"a\"; op o2 v3 = d1(consume v1) name \"c\";",
+     "0:0 4005 not a sound program: o1 and o2 both write version 0 of b1 in place"},
     {P "state order; " X "op o0 v1 = copy(v0) name \"y\";",
      "0:0 4005 not a sound program: issue order: an op is missing"},
     {P "state order; " X "op o0 v1 = copy(v0) name \"y\"; order o0, o0;",
