@@ -144,7 +144,8 @@ static void move_readers(struct state *s, struct stem_builder *b, const struct c
             continue;
         uint32_t i = 0;
         for (struct stem_operand *o; (o = operand_of(p, c, d->from.n, &i));)
-            o->value = seen_as(b, copy, o->value);
+            if (o->mode != STEM_MODE_INOUT && o->mode != STEM_MODE_CONSUME) /* it may write another part itself */
+                o->value = seen_as(b, copy, o->value);
     }
 }
 

@@ -301,7 +301,10 @@ static void in_place_apart(struct program *p)
     if (!pick(p, false, true, &s) || p->memory[s->memory].state < 0)
         return;
     struct var old = *s, whole = *s;
-    dbl(whole.data, SIZE);
+    bool reads = below(p, 2); /* the second also reads what the first overwrites */
+    dbl(whole.data, reads ? HALF : SIZE);
+    if (reads)
+        acc(whole.data + HALF, old.data, HALF);
     written(p, &whole);
     for (uint32_t first = 0; first < SIZE; first += HALF) {
         struct var *v = new_var(p, true), made = whole;
@@ -310,8 +313,10 @@ static void in_place_apart(struct program *p)
         made.first += first;
         memmove(made.data, made.data + first, HALF * sizeof(float));
         *v = made;
-        stem_out_printf(&p->text, "  %s = dblh(inout %s[%u:%u, :])%s;\n", v->name, old.name, first / COLS,
-                        first / COLS + ROWS / 2, where(p));
+        bool with = reads && first;
+        stem_out_printf(&p->text, "  %s = %s(inout %s[%u:%u, :]%s%s%s)%s;\n", v->name, with ? "acch" : "dblh", old.name,
+                        first / COLS, first / COLS + ROWS / 2, with ? ", " : "", with ? old.name : "",
+                        with ? "[0:4, :]" : "", where(p));
     }
 }
 
