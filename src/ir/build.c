@@ -94,7 +94,8 @@ static struct stem_value_id next_version(struct stem_builder *b, struct stem_val
 {
     const struct stem_value *old = stem_value_at(b->program, v);
     struct stem_buffer *buffer = &b->program->buffers.at[old->tensor.buffer];
-    buffer->parted = buffer->newest == old->version + 1 && (buffer->parted || buffer->newest_by != b->program->ops.len);
+    bool by_others = buffer->parted || buffer->newest_by != b->program->ops.len;
+    buffer->parted = buffer->newest == old->version + 1 && by_others;
     buffer->newest = old->version + 1;
     buffer->newest_by = b->program->ops.len;
     return add_value(b, (struct stem_value){.name = name,

@@ -43,11 +43,11 @@ struct stem_value_id stem_build_view(struct stem_builder *b, struct stem_value_i
 bool stem_build_can_move(const struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
 void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct stem_value_id into);
 
-/* Whether an op may write this value in place, or consume it: only the newest version of a buffer that no op consumes,
- * since the others' bytes are gone or going. Of an external buffer several ops may write parts of one version that do
- * not overlap; asking that takes time in proportion to the program.
- * stem_build_op and stem_build_call copy a temporary buffer's old version first (stem_build_copy_old) and write to the
- * copy; for an external buffer, whose last contents would be a matter of luck, they abort: ask before. */
+/* Whether an op may write this value in place, or consume it: only the newest version of a buffer that no op
+ * consumes, since the others' bytes are gone or going. Of an external buffer several ops may write parts of one
+ * version that do not overlap; asking that takes time in proportion to the program.
+ * stem_build_op and stem_build_call copy a temporary buffer's old version first (stem_build_copy_old) and write to
+ * the copy; for an external buffer, whose last contents would be a matter of luck, they abort: ask before. */
 bool stem_build_can_write(const struct stem_builder *b, struct stem_value_id value);
 /* A copy of an old version, made before that is overwritten: in the writer's segment, after nothing. And a builder
  * with that context, for other readers of it. */

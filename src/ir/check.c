@@ -255,7 +255,8 @@ static const char *check_writers(const struct stem_program *p)
         bool same = w->buffer == f->buffer && w->version == f->version;
         bool apart = w->op == f->op || p->buffers.at[w->buffer].kind != STEM_BUFFER_TEMP;
         if (same && (w->begin < f->end || !apart))
-            fault = FAULT(p, "o%u and o%u both write version %u of b%u in place", f->op, w->op, w->version, w->buffer);
+            fault = FAULT(p, "o%u and o%u both write version %u of b%u in place", f->op, w->op, w->version,
+                          w->buffer);
         if (!same || w->end > f->end)
             first = i;
     }

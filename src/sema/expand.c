@@ -137,8 +137,8 @@ static void bind(struct stem_expander *x, const struct stem_stmt *s)
         const struct stem_buffer *buffer = &x->p->buffers.at[stem_value_at(x->p, r.v[i])->tensor.buffer];
         if (buffer->parted && buffer->newest == stem_value_at(x->p, r.v[i])->version) {
             stem_error(x->diags, STEM_E_STALE_WRITE, r.inout[i]->span,
-                       "'%s' was written in part before, and the new '%s' would be without that", stem_name(x->m, name),
-                       stem_name(x->m, name));
+                       "'%s' was written in part before, and the new '%s' would be without that",
+                       stem_name(x->m, name), stem_name(x->m, name));
             x->failed = true;
             return;
         }

@@ -160,8 +160,8 @@ static void call_op(struct stem_expander *x, const struct stem_op_def *def, cons
             continue;
         enum stem_mode need = stem_op_param(def, n)->mode;
         bool absent = a->value->kind == STEM_X_NAME && !strcmp(stem_name(x->m, a->value->id.name), "_");
-        in[n++] = (struct stem_input){absent ? STEM_NO_VALUE : stem_expand_operand(x, a->value), given_mode(a->mode, need),
-                                      a->value->span};
+        in[n++] = (struct stem_input){absent ? STEM_NO_VALUE : stem_expand_operand(x, a->value),
+                                      given_mode(a->mode, need), a->value->span};
         if (need == STEM_MODE_INOUT)
             written[n_inout++] = a->value;
         if (x->failed)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Value semantics: random programs whose values this file computes itself while it writes them down. A name means the
- * value that it was bound to, whatever is overwritten in place later. Each program is compiled with random options and
- * run on the CPU device in several legal orders; outputs and states must have the same bits. What is drawn: pointwise
+ * Value semantics: random programs whose values this file computes itself while it writes them down. A name means
+ * the value that it was bound to, whatever is overwritten in place later. Each program is compiled with random options
+ * and run on the CPU device in several legal orders; outputs and states must have the same bits. What is drawn: pointwise
  * ops, extern functions that write in place or consume, slices, layers, states, streams, segments, and old versions
  * that are read, returned, overwritten and consumed again.
  */
@@ -314,8 +314,8 @@ static void in_place_apart(struct program *p)
         memmove(made.data, made.data + first, HALF * sizeof(float));
         *v = made;
         bool with = reads && first;
-        stem_out_printf(&p->text, "  %s = %s(inout %s[%u:%u, :]%s%s%s)%s;\n", v->name, with ? "acch" : "dblh", old.name,
-                        first / COLS, first / COLS + ROWS / 2, with ? ", " : "", with ? old.name : "",
+        stem_out_printf(&p->text, "  %s = %s(inout %s[%u:%u, :]%s%s%s)%s;\n", v->name, with ? "acch" : "dblh",
+                        old.name, first / COLS, first / COLS + ROWS / 2, with ? ", " : "", with ? old.name : "",
                         with ? "[0:4, :]" : "", where(p));
     }
 }
@@ -383,8 +383,9 @@ static void segment(struct program *p)
 
 static void statement(struct program *p)
 {
-    static void (*const kinds[])(struct program *) = {pointwise, pointwise, alias,   in_place, in_place, in_place,
-                                                      in_place_part, in_place_apart, consume, mixed, layers,   segment};
+    static void (*const kinds[])(struct program *) = {
+        pointwise, pointwise, alias, in_place, in_place, in_place, in_place_part, in_place_apart, consume,
+        mixed,     layers,    segment};
     if (p->n_memory + 4 < sizeof p->memory / sizeof *p->memory)
         kinds[below(p, sizeof kinds / sizeof *kinds)](p);
 }
