@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Value semantics: random programs whose values this file computes itself while it writes them down. A name means
- * the value that it was bound to, whatever is overwritten in place later. Each program is compiled with random options
- * and run on the CPU device in several legal orders; outputs and states must have the same bits. What is drawn: pointwise
- * ops, extern functions that write in place or consume, slices, layers, states, streams, segments, and old versions
- * that are read, returned, overwritten and consumed again.
+ * the value that it was bound to, whatever is overwritten in place later. Each program is compiled with random
+ * options and run on the CPU device in several legal orders; outputs and states must have the same bits. What is
+ * drawn: pointwise ops, extern functions that write in place or consume, slices, layers, states, streams,
+ * segments, and old versions that are read, returned, overwritten and consumed again.
  */
 #include <stdlib.h>
 
