@@ -180,7 +180,8 @@ enum stem_status stem_safetensors_open(const char *path, struct stem_safetensors
         stem_safetensors_close(f);
         return s;
     }
-    qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
+    if (f->n)
+        qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
     *out = f;
     return STEM_OK;
 }

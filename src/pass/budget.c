@@ -84,7 +84,8 @@ bool stem_memory_buy(struct stem_program *p, struct stem_pass_ctx *ctx)
     uint64_t budget = ctx->options->memory_budget, before = p->sched.slab_bytes;
     double us = p->sched.critical_path_us;
     collect(p, ctx->scratch, &o);
-    qsort(o.sizes.at, o.sizes.len, sizeof *o.sizes.at, larger_first);
+    if (o.sizes.len)
+        qsort(o.sizes.at, o.sizes.len, sizeof *o.sizes.at, larger_first);
     uint32_t n = 0;
     for (uint32_t i = 0; i < o.sizes.len; i++)
         if (!n || o.sizes.at[i] != o.sizes.at[n - 1])
