@@ -56,7 +56,9 @@ setup_tools() {
         >>"$top/setup.log" 2>&1 || { tail -n 5 "$top/setup.log" >&2; die "installing failed (setup.log); as root: apt-get install $packages"; }
 }
 
-has_nvrtc() { ls "$1"/lib64/libnvrtc.so* "$1"/lib/libnvrtc.so* >/dev/null 2>&1 && [ -e "$1/include/cuda_bf16.h" ]; }
+has_nvrtc() {
+    { compgen -G "$1/lib64/libnvrtc.so*" || compgen -G "$1/lib/libnvrtc.so*"; } >/dev/null && [ -e "$1/include/cuda_bf16.h" ]
+}
 
 setup_cuda() {
     local dir wheels=${XDG_CACHE_HOME:-$HOME/.cache}/mainstem/cuda
@@ -66,7 +68,7 @@ setup_cuda() {
     say "no CUDA Toolkit: fetching NVRTC and its headers from PyPI"
     setup_tools '
 pip3 python3-pip'
-    if python3 -m pip install -q --no-deps --disable-pip-version-check --root-user-action=ignore --target "$wheels" \
+    if python3 -m pip install -q --no-deps --disable-pip-version-check --root-user-action=ignore --upgrade --target "$wheels" \
         'nvidia-cuda-nvrtc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cuda-crt==13.0.*' \
         >>"$top/setup.log" 2>&1 && has_nvrtc "$wheels/nvidia/cu13"; then
         CUDA=$wheels/nvidia/cu13
