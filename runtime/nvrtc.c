@@ -98,6 +98,19 @@ static char *library_path(const struct stem_nvrtc *n)
     return real ? real : strdup(info.dli_fname);
 }
 
+/* NVRTC opens its builtins by name, which the loader finds only if their directory is on its path; that of a toolkit in a
+ * directory of its own, or of wheels, is not. Once they are loaded, NVRTC's own dlopen gets them. They may be missing here
+ * and still be found there, so nothing is reported. */
+static void load_builtins(const struct stem_nvrtc *n)
+{
+    char file[4096];
+    const char *slash = strrchr(n->path, '/');
+    int len = slash ? (int)(slash - n->path) : 0;
+    if (slash && snprintf(file, sizeof file, "%.*s/libnvrtc-builtins.so.%d.%d", len, n->path, n->major, n->minor) <
+                     (int)sizeof file)
+        (void)dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
 enum stem_status stem_nvrtc_load(struct stem_nvrtc *n, const char *path, struct stem_rt_error *err)
 {
     memset(n, 0, sizeof *n);
@@ -128,6 +141,7 @@ enum stem_status stem_nvrtc_load(struct stem_nvrtc *n, const char *path, struct 
         stem_nvrtc_unload(n);
         return s;
     }
+    load_builtins(n);
     n->include = include_dir(n);
     return STEM_OK;
 }
