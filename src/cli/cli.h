@@ -48,6 +48,8 @@ void stem_cli_compile_init(struct stem_cli_compile *c);
 void stem_cli_compile_free(struct stem_cli_compile *c);
 /* Compiles and prints diagnostics to stderr. NULL if there were errors, with *status the exit status. */
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
+/* The same once more with everything on main and nothing printed but errors: the reference that results are held against. */
+struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, int *status);
 
 /* "mainstem: error: ..." on stderr. */
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -129,3 +129,15 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
     stem_compiled_free(r);
     return NULL;
 }
+
+struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, int *status)
+{
+    struct stem_cli_compile single = *c;
+    single.args.options.one_stream = true;
+    single.args.options.memory_budget = 0;
+    single.args.options.max_lanes = 0;
+    single.remarks = single.print_after = NULL;
+    single.no_warnings = true;
+    single.time_passes = false;
+    return stem_cli_compile(&single, status);
+}

@@ -198,16 +198,8 @@ int stem_run_cpu(struct stem_run *r)
 {
     int status;
     struct stem_compiled *many = stem_cli_compile(&r->compile, &status), *one = NULL;
-    if (many) {
-        struct stem_cli_compile single = r->compile;
-        single.args.options.one_stream = true;
-        single.args.options.memory_budget = 0;
-        single.args.options.max_lanes = 0;
-        single.remarks = single.print_after = NULL;
-        single.no_warnings = true;
-        single.time_passes = false;
-        one = stem_cli_compile(&single, &status);
-    }
+    if (many)
+        one = stem_cli_compile_single(&r->compile, &status);
     if (many && one && many->plan && one->plan)
         status = run_plans(many->plan, one->plan, r);
     stem_compiled_free(one);

@@ -14,19 +14,6 @@
 #include "cli/summary.h"
 #include "cli/weights.h"
 
-/* Compiles once more with everything on main: the reference that results are held against. */
-static struct stem_compiled *compile_single(struct stem_run *r, int *status)
-{
-    struct stem_cli_compile single = r->compile;
-    single.args.options.one_stream = true;
-    single.args.options.memory_budget = 0;
-    single.args.options.max_lanes = 0;
-    single.remarks = single.print_after = NULL;
-    single.no_warnings = true;
-    single.time_passes = false;
-    return stem_cli_compile(&single, status);
-}
-
 static bool load_weights(struct stem_gpu *g, uint32_t variant, const struct stem_run *r, struct stem_rt_error *err,
                          int *status)
 {
@@ -134,7 +121,7 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
                            "dual_stream_moe: -D SETS=2)",
                            stem_cli_bytes(need), g->info.name, stem_cli_bytes(g->info.free_bytes));
             status = STEM_EXIT_WORLD;
-        } else if ((one = compile_single(r, &status)) && one->plan) {
+        } else if ((one = stem_cli_compile_single(&r->compile, &status)) && one->plan) {
             struct stem_exec_options o = {.memory = r->pool ? STEM_MEMORY_POOL : STEM_MEMORY_SLAB};
             if (stem_gpu_load(g, many->plan, one->plan, &o, &err))
                 status = run_all(g, r);
