@@ -107,7 +107,7 @@ static enum stem_status add_node(struct stem_graph *g, uint32_t segment, uint32_
     for (uint32_t i = 0; !s && i < n; i++) {
         const struct stem_plan_edge *x = &v->edges[*edge + i];
         from[i] = g->node[x->from];
-        if (x->kind == STEM_EDGE_PROGRAMMATIC) {
+        if (x->kind == STEM_EDGE_PROGRAMMATIC && stem_rt_programmatic(rt)) {
             data[i].type = STEM_CUDA_EDGE_PROGRAMMATIC;
             data[i].from_port = STEM_CUDA_PORT_PROGRAMMATIC;
         }

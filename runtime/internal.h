@@ -52,6 +52,13 @@ struct stem_rt {
     struct CUfunc_st *fill, *delay;
 };
 
+/* Whether the device has programmatic launches. Elsewhere they are launched as usual, and their edges are full ones, which
+ * order more: the device half is not compiled in there (ops/common). */
+static inline bool stem_rt_programmatic(const struct stem_rt *rt)
+{
+    return rt->sm >= 90;
+}
+
 /* Makes the device's context current; every success is paired with stem_leave. */
 enum stem_status stem_enter(struct stem_rt *rt, struct stem_rt_error *err);
 void stem_leave(struct stem_rt *rt);

@@ -52,6 +52,7 @@ static enum stem_status check_operands(const struct stem_exec *e, const struct s
 static enum stem_status launch_kernel(struct stem_exec *e, const struct stem_plan_op *op, struct CUstream_st *stream,
                                       struct stem_rt_error *err)
 {
+    bool programmatic = op->programmatic && stem_rt_programmatic(e->rt);
     struct stem_cuda_launch_attr attr = {.id = STEM_CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION};
     attr.value.programmatic = 1;
     struct stem_cuda_launch_config config = {
@@ -63,8 +64,8 @@ static enum stem_status launch_kernel(struct stem_exec *e, const struct stem_pla
         .block_z = op->block[2],
         .smem = op->smem,
         .stream = stream,
-        .attrs = op->programmatic ? &attr : NULL,
-        .n_attrs = op->programmatic,
+        .attrs = programmatic ? &attr : NULL,
+        .n_attrs = programmatic,
     };
     int code = e->rt->d.launch(&config, e->kernels[op->kernel], e->params, NULL);
     return code ? stem_fail_cuda(err, &e->rt->d, code, "launching kernel %s", e->plan->kernels[op->kernel].name)

@@ -228,7 +228,7 @@ static enum stem_status compare_edges(struct stem_graph_check *c, const struct e
         }
         if (!e)
             continue;
-        bool same = programmatic == (e->kind == STEM_EDGE_PROGRAMMATIC);
+        bool same = programmatic == (e->kind == STEM_EDGE_PROGRAMMATIC && stem_rt_programmatic(c->e->rt));
         bool accepted = same || (c->foreign && programmatic && c->v->ops[to].programmatic);
         c->n_edges += !seen[e - c->v->edges];
         c->n_programmatic += !seen[e - c->v->edges] && programmatic;

@@ -34,13 +34,17 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
     static const char *const orders[] = {"main-first", "program", "side-first", NULL};
     static const char *const ways[] = {"auto", "wait", "copy", NULL};
     static const char *const repairs[] = {"auto", "always", "never", NULL};
+    static const char *const pdls[] = {"auto", "on", "off", NULL};
     int order = choice(o->order, orders), inplace = choice(o->inplace, ways), repair = choice(o->lane_repair, repairs);
+    int pdl = choice(o->pdl, pdls);
     if (order < 0)
         return "options.order is none of main-first, program, side-first";
     if (inplace < 0)
         return "options.inplace is none of auto, wait, copy";
     if (repair < 0)
         return "options.lane_repair is none of auto, always, never";
+    if (pdl < 0)
+        return "options.pdl is none of auto, on, off";
     if (o->sm && o->sm != 80 && o->sm != 90 && o->sm != 100 && o->sm != 120)
         return "options.sm is none of 80, 90, 100, 120";
     if (o->max_streams > STEM_MAX_STREAMS)
@@ -48,6 +52,7 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
     a->options.order = (enum stem_order)order;
     a->options.inplace = (enum stem_inplace)inplace;
     a->options.lane_repair = (enum stem_lane_repairs)repair;
+    a->options.pdl = (enum stem_pdl)pdl;
     a->options.target.sm = o->sm ? o->sm : a->options.target.sm;
     a->options.max_streams = o->max_streams ? o->max_streams : a->options.max_streams;
     a->options.one_stream = o->one_stream;

@@ -31,6 +31,7 @@ struct stem_program_options {
     const char *order;          /* "main-first", "program", "side-first"; NULL: main-first */
     const char *inplace;        /* "auto", "wait", "copy"; NULL: auto */
     const char *lane_repair;    /* "auto", "always", "never"; NULL: auto */
+    const char *pdl;            /* programmatic launches: "auto" (from sm_90 on), "on", "off"; NULL: auto */
     uint32_t max_streams;       /* 0: 2 */
     bool one_stream;            /* everything on main */
     uint32_t max_lanes;         /* 0: no constraint */

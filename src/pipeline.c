@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "emit/emit.h"
 #include "grammar/front.h"
+#include "pass/pdl.h"
 #include "sema/sema.h"
 #include "verify/verify.h"
 
@@ -208,6 +209,11 @@ struct stem_compiled *stem_pipeline(const struct stem_compile_args *a)
     c->diags = stem_diags_new(a->max_errors);
     double t = now();
 
+    if (a->options.pdl == STEM_PDL_ON && a->options.target.sm < STEM_PDL_SM) {
+        stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "pdl is on, but sm_%u has no programmatic launches: they need sm_%d",
+                   a->options.target.sm, STEM_PDL_SM);
+        stem_diag_help(c->diags, "auto launches as usual there");
+    }
     read_source(c, a);
     if (failed(c))
         return c;

@@ -71,7 +71,7 @@ static bool compile_all(struct bench *b, struct stem_compiled **out, int *status
         struct stem_cli_compile c = b->compile;
         c.args.options.one_stream = i == 0;
         c.args.options.order = i == 2 ? STEM_ORDER_SIDE_FIRST : STEM_ORDER_MAIN_FIRST;
-        c.args.options.pdl = i == 3;
+        c.args.options.pdl = i == 3 ? STEM_PDL_AUTO : STEM_PDL_OFF;
         c.no_warnings = true; /* side-first is warned about, rightly; here it is wanted */
         out[i] = stem_cli_compile(&c, status);
         if (!out[i] || !out[i]->plan)

@@ -24,7 +24,6 @@ enum {
     OPT_BUDGET,
     OPT_NO_FUSE,
     OPT_PDL,
-    OPT_NO_PDL,
     OPT_FROM,
     OPT_PASSES,
     OPT_STOP,
@@ -53,8 +52,7 @@ static const struct argp_option options[] = {
     {"inplace", OPT_INPLACE, "WAY", 0, "In place against a concurrent reader: auto (default), wait, copy", 2},
     {"memory-budget", OPT_BUDGET, "BYTES", 0, "Largest slab; buys bytes with extra edges (suffixes K, M, G)", 2},
     {"no-fuse", OPT_NO_FUSE, 0, 0, "Do not fuse pointwise chains", 2},
-    {"pdl", OPT_PDL, 0, 0, "Launch kernels before their predecessor has completed (sm_90 and later)", 2},
-    {"no-pdl", OPT_NO_PDL, 0, 0, "Launch no kernel early (default)", 2},
+    {"pdl", OPT_PDL, "WHEN", 0, "Launch kernels before their predecessor has completed: auto (default: on from sm_90), on, off", 2},
     {"from", OPT_FROM, "KIND", 0, "What FILE is: stem (default), ir", 3},
     {"passes", OPT_PASSES, "LIST", 0, "Run only these passes", 3},
     {"stop-after", OPT_STOP, "STEP", 0, "Stop after parse, check, expand or a pass", 3},
@@ -144,6 +142,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     static const char *const ways[] = {"auto", "wait", "copy", NULL};
     static const char *const repairs[] = {"auto", "always", "never", NULL};
     static const char *const archs[] = {"sm_80", "sm_90", "sm_100", "sm_120", NULL};
+    static const char *const pdls[] = {"auto", "on", "off", NULL};
     static const uint32_t sm[] = {80, 90, 100, 120};
     switch (key) {
     case OPT_ARCH: o->target.sm = sm[word(state, arg, "--arch", archs)]; return 0;
@@ -159,8 +158,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
         return 0;
     case OPT_BUDGET: o->memory_budget = number(state, arg, "--memory-budget", 1, UINT64_MAX - 1); return 0;
     case OPT_NO_FUSE: o->no_fuse = true; return 0;
-    case OPT_PDL:
-    case OPT_NO_PDL: o->pdl = key == OPT_PDL; return 0;
+    case OPT_PDL: o->pdl = (enum stem_pdl)word(state, arg, "--pdl", pdls); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

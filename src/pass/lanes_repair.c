@@ -10,6 +10,7 @@
  * anew, and counts only if bytes and time are no worse. With programmatic launches the order stays.
  */
 #include "pass/lanes.h"
+#include "pass/pdl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,16 @@ static void set_order(struct stem_program *p, const struct stem_op_id *order)
     memcpy(p->sched.order.at, order, p->sched.order.len * sizeof *order);
 }
 
+/* Waits, bytes and programmatic launches are those of one order. */
+static void rebuild(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    struct stem_pass_ctx inner = *ctx;
+    stem_memory_rebuild(p, ctx);
+    inner.scratch = stem_arena_new();
+    stem_pdl_build(p, &inner);
+    stem_arena_free(inner.scratch);
+}
+
 /* Other orders. Leaves the best schedule in `p` and its waits in `best`; true if the order changed. */
 static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct fix *best)
 {
@@ -133,7 +144,7 @@ static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct
         now = stem_arena_dup(ctx->scratch, p->sched.order.at, size);
         if (same || !memcmp(now, first, size))
             continue;
-        stem_memory_rebuild(p, ctx);
+        rebuild(p, ctx);
         if (p->sched.slab_bytes > bytes || p->sched.critical_path_us > 1.01 * us)
             continue;
         struct fix f = find_waits(p);
@@ -146,7 +157,7 @@ static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct
         stem_vec_free(&out.extra);
     }
     set_order(p, kept);
-    stem_memory_rebuild(p, ctx);
+    rebuild(p, ctx);
     return kept != first;
 }
 
@@ -155,8 +166,7 @@ void stem_lane_repair_schedule(struct stem_program *p, struct stem_pass_ctx *ctx
     struct stem_lane_view view = stem_lane_view_new(p, ctx->scratch);
     struct fix f = find_waits(p);
     uint32_t facts = STEM_FACT_DEPS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY;
-    /* Programmatic launches were chosen for this order. */
-    bool orders = f.excess && !ctx->options->pdl && ctx->options->order == STEM_ORDER_MAIN_FIRST && (p->state & facts) == facts;
+    bool orders = f.excess && ctx->options->order == STEM_ORDER_MAIN_FIRST && (p->state & facts) == facts;
     bool moved = orders && try_orders(p, ctx, &f);
     uint32_t events = f.extra.len ? add_waits(p, &f, ctx->scratch) : 0;
     const char *tried = moved ? "; ops are issued in another order" : orders ? "; other orders are no better" : "";

@@ -16,6 +16,9 @@ enum stem_inplace { STEM_INPLACE_AUTO, STEM_INPLACE_WAIT, STEM_INPLACE_COPY };
  * not at all. */
 enum stem_lane_repairs { STEM_LANE_REPAIR_AUTO, STEM_LANE_REPAIR_ALWAYS, STEM_LANE_REPAIR_NEVER };
 
+/* Programmatic launches (pdl): where the target has them (sm_90 and later); the same, and an error elsewhere; none. */
+enum stem_pdl { STEM_PDL_AUTO, STEM_PDL_ON, STEM_PDL_OFF };
+
 struct stem_options {
     enum stem_order order;
     enum stem_inplace inplace; /* in place against a concurrent reader: a WAR edge or a copy */
@@ -25,10 +28,10 @@ struct stem_options {
     enum stem_lane_repairs lane_repair;
     uint64_t memory_budget;    /* bytes, 0: none */
     bool no_fuse;
-    bool pdl; /* programmatic launches, from sm_90 on */
+    enum stem_pdl pdl;
     struct stem_target target;
 };
-/* Defaults: main-first, auto, 2 streams, an H200. */
+/* Defaults: main-first, auto, 2 streams, programmatic launches, an H200. */
 struct stem_options stem_options_default(void);
 
 struct stem_pass_ctx {

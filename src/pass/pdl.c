@@ -12,6 +12,8 @@
  * A kernel may read some of its operands before it waits: weights, and what had completed before its predecessor
  * started. If the predecessor, or something beside it, writes such an operand, the kernel is launched as usual.
  */
+#include "pass/pdl.h"
+
 #include "ops/op.h"
 #include "pass/graph.h"
 
@@ -91,12 +93,17 @@ static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
     stem_arena_free(lowering);
 }
 
-static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+void stem_pdl_build(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     for (uint32_t i = 0; i < p->ops.len; i++)
         p->ops.at[i].programmatic = false;
-    if (ctx->options->pdl && ctx->options->target.sm >= 90)
+    if (ctx->options->pdl != STEM_PDL_OFF && ctx->options->target.sm >= STEM_PDL_SM)
         choose(p, ctx);
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    stem_pdl_build(p, ctx);
     return true;
 }
 

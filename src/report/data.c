@@ -63,12 +63,11 @@ static json_t *class_row(const struct stem_plan *p, const struct stem_plan_op *o
     const char *what = op->work == STEM_WORK_LAUNCH   ? p->kernels[op->kernel].name
                        : op->work == STEM_WORK_EXTERN ? p->externs[op->function].name
                                                       : "memset";
-    json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:b}", "name",
+    json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:f}", "name",
                             stem_json_text(stem_name_pattern(op->name, a)), "kind", stem_json_text(op->kind), "work",
                             work[op->work], "kernel", stem_json_text(what), "stream", (int)op->stream, "line",
                             (int)op->line, "column", (int)op->column, "read", (json_int_t)op->bytes_read, "written",
-                            (json_int_t)op->bytes_written, "flops", (json_int_t)op->flops, "us", op->est_us, "pdl",
-                            op->programmatic);
+                            (json_int_t)op->bytes_written, "flops", (json_int_t)op->flops, "us", op->est_us);
     json_object_set_new(row, "grid", json_pack("[i,i,i]", (int)op->grid[0], (int)op->grid[1], (int)op->grid[2]));
     json_object_set_new(row, "block", json_pack("[i,i,i]", (int)op->block[0], (int)op->block[1], (int)op->block[2]));
     json_object_set_new(row, "smem", json_integer(op->smem));

@@ -30,10 +30,10 @@ const char *stem_name_pattern(const char *name, struct stem_arena *a)
 
 static struct stem_sym key(struct stem_strtab *table, const struct stem_plan_op *op, struct stem_arena *a)
 {
-    return stem_intern_printf(table, "%s|%s|%u|%u|%u|%u %u %u|%u %u %u|%u|%u|%d %d|%u %u|%llu %llu %llu|%u",
+    return stem_intern_printf(table, "%s|%s|%u|%u|%u|%u %u %u|%u %u %u|%u|%u|%d|%u %u|%llu %llu %llu|%u",
                               stem_name_pattern(op->name, a), op->kind, (unsigned)op->work, op->stream, op->kernel,
                               op->grid[0], op->grid[1], op->grid[2], op->block[0], op->block[1], op->block[2],
-                              op->smem, op->function, op->programmatic, op->memset_value, op->line, op->column,
+                              op->smem, op->function, op->memset_value, op->line, op->column,
                               (unsigned long long)op->bytes_read, (unsigned long long)op->bytes_written,
                               (unsigned long long)op->flops, op->resource);
 }

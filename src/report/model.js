@@ -96,6 +96,7 @@ function readVariant(index) {
   for (let i = 0; i < v.edges.length; i += 3) {
     const e = { from: m.ops[v.edges[i]], to: m.ops[v.edges[i + 1]], pdl: (v.edges[i + 2] & 1) > 0, cont: (v.edges[i + 2] & 2) > 0 };
     m.edges.push(e); e.from.after.push(e); e.to.before.push(e);
+    if (e.pdl) e.to.pdl = true;
   }
   for (const i of v.critical) m.ops[i].critical = true;
   for (let s = 0; s < v.segments.length; s++)

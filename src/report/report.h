@@ -42,8 +42,8 @@ bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_varia
 
 /* ---- repeats (fold.c) ---- */
 
-/* Two ops are alike if they differ in nothing but buffers, layer, segment and the numbers in brackets of their names.
- */
+/* Two ops are alike if they differ in nothing but buffers, layer, segment, the numbers in brackets of their names, and
+ * whether they are launched early, as the first op of a model is not. */
 struct stem_alike {
     uint32_t *class; /* by op: numbered by first appearance */
     uint32_t n_classes;

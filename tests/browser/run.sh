@@ -19,7 +19,7 @@ report() { # NAME FILE [ARGUMENT...]
 }
 model=$SRCDIR/examples/dual_stream_moe.stem
 report layers "$model" --dim T=1,4
-report side_first "$model" -D LAYERS=12 --dim T=4 --order=side-first
+report side_first "$model" -D LAYERS=12 --dim T=4 --order=side-first --pdl=off
 report many "$model" -D LAYERS=1112 --dim T=4
 report streams "$SRCDIR/examples/qkv_three_streams.stem"
 report pieces "$SRCDIR/examples/piecewise.stem"

@@ -27,10 +27,12 @@ static bool set_option(struct stem_compile_args *a, const char *word)
         return a->options.inplace = word[2] == 'w' ? STEM_INPLACE_WAIT : STEM_INPLACE_COPY, true;
     if (!strcmp(word, "--one-stream"))
         return a->options.one_stream = true;
-    if (!strcmp(word, "--pdl"))
-        return a->options.pdl = true;
+    if (!strcmp(word, "--no-pdl"))
+        return a->options.pdl = STEM_PDL_OFF, true;
     if (!strcmp(word, "--no-verify"))
         return a->no_verify = true;
+    if (!strncmp(word, "--sm=", 5))
+        return a->options.target.sm = (uint32_t)atoi(word + 5), true;
     if (!strncmp(word, "--budget=", 9))
         return a->options.memory_budget = strtoull(word + 9, NULL, 10), true;
     return false;

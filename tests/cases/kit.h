@@ -16,7 +16,7 @@ struct kit {
 };
 
 /* Compiles tests/cases/NAME.stem. `options`: words like "N=61 --side-first --wait --copy --program --one-stream
- * --pdl --no-verify --budget=BYTES"; NAME=VALUE overrides a const. */
+ * --no-pdl --sm=80 --no-verify --budget=BYTES"; NAME=VALUE overrides a const. */
 struct kit kit_compile(const char *name, const char *options);
 /* The same for any file below the source directory. */
 struct kit kit_compile_file(const char *path, const char *options);

@@ -29,10 +29,10 @@ static const struct row rows[] = {
     /* Forks are recorded right behind their producer, joins are as late as they can be, lanes are streams. */
     {"c01_dual_branch", "N=8", 2, 2, 16, "block[3].", "r k y ?block[2].out:side z@side !:side ?z out !", NULL},
     {"c01_dual_branch", "N=61", 2, 2, 122, "block[59].", "r k y ?block[58].out:side z@side !:side ?z out !", NULL},
-    {"c01_dual_branch", "N=8 --side-first", 2, 9, 16, NULL, NULL, "the driver will use 9 lanes for 2 streams"},
-    {"c01_dual_branch", "N=61 --side-first", 2, 62, 122, NULL, NULL, "the driver will use 62 lanes for 2 streams"},
+    {"c01_dual_branch", "N=8 --side-first --no-pdl", 2, 9, 16, NULL, NULL, "the driver will use 9 lanes for 2 streams"},
+    {"c01_dual_branch", "N=61 --side-first --no-pdl", 2, 62, 122, NULL, NULL, "the driver will use 62 lanes for 2 streams"},
     {"c02_needless_fork", "", 1, 1, 0, "", "a c out .", NULL},
-    {"c02_needless_fork", "PIN=1", 2, 1, 2, "", "a ! ?a:side c@side !:side ?c out .",
+    {"c02_needless_fork", "PIN=1 --no-pdl", 2, 1, 2, "", "a ! ?a:side c@side !:side ?c out .",
      "fork without concurrency: nothing runs beside 'c'"},
     {"c03_late_record", "", 2, 2, 2, "", "f ! m1 m2 m3 ?f:side s@side !:side ?s out .", NULL},
     {"c04_release_and_read", "", 2, 2, 2, NULL, NULL, NULL},
@@ -104,7 +104,7 @@ static void legal_orders(void)
 
 static void c01_names_the_fork(void)
 {
-    struct kit k = kit_compile("c01_dual_branch", "--side-first");
+    struct kit k = kit_compile("c01_dual_branch", "--side-first --no-pdl");
     CU_ASSERT(kit_says(&k, "[STEM2201]"));
     CU_ASSERT(kit_says(&k, "'block[1].r' opens one of its own"));
     CU_ASSERT(kit_says(&k, "note: it forks after 'block[0].out'"));
@@ -386,7 +386,7 @@ static void c16_early_only_if_the_code_waits(void)
  * what comes first on its stream. Edges from other streams stay full, and every order gives the same bits. */
 static void c16_what_the_compiler_launches_early(void)
 {
-    struct kit k = kit_compile("c16_early_launch", "--pdl"), one = kit_compile("c16_early_launch", "--one-stream");
+    struct kit k = kit_compile("c16_early_launch", ""), one = kit_compile("c16_early_launch", "--one-stream --no-pdl");
     static const struct {
         const char *op;
         bool early;
@@ -403,12 +403,16 @@ static void c16_what_the_compiler_launches_early(void)
     CU_ASSERT_EQUAL(kit_differing(&k, &one, 20), 0);
     kit_free(&k);
     kit_free(&one);
+    struct kit older = kit_compile("c16_early_launch", "--sm=80");
+    CU_ASSERT_FALSE(older.v->ops[kit_op(&older, "c")].programmatic);
+    CU_ASSERT_PTR_NULL(strstr(older.plan->cuda, "#define STEM_PDL 1"));
+    kit_free(&older);
 }
 
 /* experts_down reads ids, scales and weights before it waits for h: only where they are not the predecessor's. */
 static void early_reads(void)
 {
-    struct kit k = kit_compile_file("examples/dual_stream_moe.stem", "--pdl LAYERS=2 SETS=2 HIDDEN=128 EXPERTS=16 "
+    struct kit k = kit_compile_file("examples/dual_stream_moe.stem", "LAYERS=2 SETS=2 HIDDEN=128 EXPERTS=16 "
                                                                      "TOPK=2 INTER=64");
     const struct stem_plan_op *down = &k.v->ops[kit_op(&k, "moe[1].routed")];
     struct stem_plan_kernel *kernel = (struct stem_plan_kernel *)&k.plan->kernels[down->kernel];

@@ -60,7 +60,10 @@ expect 2 "did you mean 'events'" compile $moe --remarks=evnets
 # ---- compiling ----
 expect 0 'lanes +2 predicted' compile $moe
 expect 0 'streams +1 ' compile $moe --one-stream
-expect 0 '62 lanes for 2 streams' compile $moe --order=side-first
+expect 0 '62 lanes for 2 streams' compile $moe --order=side-first --pdl=off
+expect 2 'they need sm_90' compile $moe --pdl=on --arch=sm_80
+expect 0 'sm_80' compile $moe --pdl=auto --arch=sm_80
+expect 2 'pdl does not know' compile $moe --pdl=yes
 expect 0 '4 specialisations share' compile $moe --dim T=1,4,16,64
 expect 1 'STEM1231' compile $moe -D HIDEN=512
 expect 2 'not of the form NAME=VALUE' compile $moe -D HIDDEN

@@ -302,7 +302,7 @@ struct fc_state {
     enum fakecuda_order order;
     uint64_t rng;
     uint64_t memory_limit;
-    int driver_version, pointer_device;
+    int driver_version, pointer_device, arch;
     fakecuda_runner *runner;
     void *user;
     struct fc_kernel *kernels;

@@ -149,7 +149,7 @@ FC_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 FC_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
-    static const struct {
+    const struct {
         int attribute, value;
     } table[] = {
         {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
@@ -159,8 +159,8 @@ FC_API CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
         {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
         {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, fc.arch / 10},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, fc.arch % 10},
         {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 227 << 10},

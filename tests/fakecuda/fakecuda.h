@@ -71,6 +71,8 @@ void fakecuda_set_order(enum fakecuda_order order);
 void fakecuda_set_memory(uint64_t bytes);
 /* What cuDriverGetVersion says; default 13000. */
 void fakecuda_set_driver_version(int version);
+/* Architecture of the device (90). Below 90 it refuses programmatic launches and edges. */
+void fakecuda_set_arch(int sm);
 /* The GPU that device memory is said to be on; default 0. */
 void fakecuda_set_pointer_device(int ordinal);
 /* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies

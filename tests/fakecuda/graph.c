@@ -126,7 +126,7 @@ bool fc_edge_valid(const struct fc_node *from, const struct fc_node *to, CUgraph
         d.type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC || (d.from_port && !kernel))
         return false;
     if (d.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
-        return kernel && to->work.type == CU_GRAPH_NODE_TYPE_KERNEL && d.from_port;
+        return fc.arch >= 90 && kernel && to->work.type == CU_GRAPH_NODE_TYPE_KERNEL && d.from_port;
     return d.from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
 }
 

@@ -170,6 +170,8 @@ static CUresult attributes(struct fc_launch *l, const CUlaunchConfig *c)
         switch (a->id) {
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
             l->programmatic = a->value.programmaticStreamSerializationAllowed != 0;
+            if (fc.arch < 90)
+                return CUDA_ERROR_NOT_SUPPORTED;
             break;
         case CU_LAUNCH_ATTRIBUTE_PRIORITY:
             l->priority = a->value.priority;

@@ -32,6 +32,7 @@ static void once_init(void)
     fc.generation = 1;
     fc.memory_limit = (uint64_t)1 << 30;
     fc.driver_version = 13000;
+    fc.arch = 90;
 }
 
 void fc_lock(void)
@@ -385,6 +386,13 @@ void fakecuda_set_driver_version(int version)
     fc_unlock();
 }
 
+void fakecuda_set_arch(int sm)
+{
+    fc_lock();
+    fc.arch = sm;
+    fc_unlock();
+}
+
 void fakecuda_set_pointer_device(int ordinal)
 {
     fc_lock();
@@ -471,7 +479,7 @@ void fakecuda_reset(void)
     text_clear(&live);
     fc = (struct fc_state){
         .generation = fc.generation + 1, .order = FAKECUDA_RANDOM, .rng = 1, .memory_limit = (uint64_t)1 << 30,
-        .driver_version = 13000};
+        .driver_version = 13000, .arch = 90};
     fc_stream_reset();
     fc_unlock();
 }

@@ -8,12 +8,15 @@
 
 enum { SEEDS = 25 };
 
+static int arch = 90;
+
 static bool run_twice(enum path path, struct stem_plan *plan, int order, bool loud)
 {
     struct rig r;
     struct stem_rt_error err = {0};
     int32_t ext[EXTERNALS][PLAN_INTS];
     rig_open_caller(&r, path, plan);
+    fakecuda_set_arch(arch);
     if (order < 2)
         fakecuda_set_order(order ? FAKECUDA_LAST : FAKECUDA_ISSUE);
     else
@@ -69,6 +72,21 @@ static void wrong_plans_show(void)
         }
         stem_plan_free(plan);
     }
+}
+
+/* The device refuses programmatic launches and edges; they are full ones there, so that not even a kernel that does not
+ * wait in its code can start too early. */
+static void older_gpu(void)
+{
+    arch = 86;
+    for (int damage = 0; damage <= PLAN_NO_PDL_WAIT; damage += PLAN_NO_PDL_WAIT) {
+        struct stem_plan *plan = plan_two_layers(false, (enum plan_damage)damage);
+        for (int p = 0; p < N_PATHS; p++)
+            for (int order = 0; order < 2 + SEEDS; order++)
+                CU_ASSERT(run_twice((enum path)p, plan, order, true));
+        stem_plan_free(plan);
+    }
+    arch = 90;
 }
 
 /* Two launches in a row without waiting, on two streams of the caller: the program orders them. */
@@ -177,5 +195,5 @@ static void every_call_fails_once(void)
 }
 
 UNIT_MAIN("runtime: programs", {"every path, every order", every_path_every_order},
-          {"wrong plans show", wrong_plans_show}, {"launches follow each other", launches_follow_each_other},
+          {"wrong plans show", wrong_plans_show}, {"an older GPU launches as usual", older_gpu}, {"launches follow each other", launches_follow_each_other},
           {"every call fails once", every_call_fails_once})

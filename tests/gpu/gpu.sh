@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every path on a real GPU: each example, each way of launching, with poisoned memory, delays, per-op comparison with the
-# CPU references, and measured lanes. FLAGS are added to every run. Exits 77 where there is no GPU.
+# CPU references, and measured lanes; with programmatic launches and without (PDL='auto off'). FLAGS are added to every run.
+# Exits 77 where there is no GPU.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
 if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
@@ -15,16 +16,18 @@ check() {
     n=$((n + 1))
     local out
     # shellcheck disable=SC2086
-    if out=$("$MAINSTEM" run "$@" ${FLAGS-} --device=gpu --iters=$iters 2>&1); then
-        echo "ok    $*"
+    if out=$("$MAINSTEM" run "$@" --pdl=$pdl ${FLAGS-} --device=gpu --iters=$iters 2>&1); then
+        echo "ok    $* --pdl=$pdl"
         [ "${VERBOSE:-0}" = 0 ] || sed 's/^/      /' <<<"$out"
     else
-        echo "FAIL  $* (exit $?)"
+        echo "FAIL  $* --pdl=$pdl (exit $?)"
         sed 's/^/      /' <<<"$out"
         fail=$((fail + 1))
     fi
 }
 
+everything() {
+iters=20
 # shellcheck disable=SC2086
 for by in capture nodes record eager; do
     check $ex/dual_stream_moe.stem $small --dim T=1,4,16,64 --by=$by --poison
@@ -65,5 +68,9 @@ for options in N=61 READER=0 SIDE=0 OWNED=1 PIN=1; do
 done
 check "$SRCDIR/tests/cases/c08_inplace.stem" --inplace=wait --chaos --poison
 check "$SRCDIR/tests/cases/c08_inplace.stem" --inplace=copy --chaos --poison
+}
+for pdl in ${PDL:-auto off}; do
+    everything
+done
 echo "$((n - fail)) of $n runs as they should be"
 [ $fail = 0 ]

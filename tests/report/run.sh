@@ -65,7 +65,7 @@ changes() { # NAME ARGUMENT...: from the plan of forks.stem to what the argument
     sed 's/: [0-9.]* us, was [0-9.]* us/: other/; /bytes/s/[0-9][0-9]*/N/g' "$scratch/raw" >"$scratch/$name"
     same "$name"
 }
-changes diff-side-first --order=side-first
+changes diff-side-first --order=side-first --pdl=off
 changes diff-one-stream --one-stream
 changes diff-sizes --dim T=1,4
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/a/forks.plan.json" >"$scratch/raw"
