@@ -14,6 +14,9 @@ libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
 libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c
+libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
+	%D%/heads_linear/heads_linear_ref.c
+libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
 
 # Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.
@@ -23,6 +26,8 @@ STEM_CUH = \
 	%D%/linear/linear.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
+	%D%/heads_linear/heads_linear.cuh \
+	%D%/rope/rope.cuh \
 	%D%/route/route.cuh \
 	%D%/argmax/argmax.cuh \
 	%D%/embed/embed.cuh \

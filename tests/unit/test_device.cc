@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device code of linear, experts and route, run by the emulator, against the ops' C references; twice with another
+ * The device code of linear, heads_linear, rope, experts and route, run by the emulator, against the ops' C references; twice with another
  * order of threads, for equal bits.
  */
 #include "emulate/emulate.h"
@@ -8,6 +8,8 @@
 #include "common/common.cuh"
 #include "linear/stream.cuh"
 #include "linear/linear.cuh"
+#include "heads_linear/heads_linear.cuh"
+#include "rope/rope.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
 #include "route/route.cuh"
@@ -164,6 +166,69 @@ template <class E, class O> static void linear_plain(int m, int n, int k)
     compare("linear plain", y, want, y, bound_of((O *)0));
 }
 
+/* ---- heads_linear ---- */
+
+/* x and w are slices: `gap` more elements between heads, and between the rows of w. */
+template <class E, class O, int NT, int STAGES, int KP> static void heads(int tokens, int heads, int n, int k, int gap, bool flip)
+{
+    int rows = flip ? k : n, row = (flip ? n : k) + gap;
+    int64_t xt = (int64_t)heads * (k + gap), xh = k + gap, wh = (int64_t)rows * row + gap, wr = row;
+    array<E> x(tokens * xt, 1), w(heads * wh, 1);
+    array<O> want((size_t)tokens * heads * n), y[2] = {array<O>(want.n), array<O>(want.n)};
+    reference r("heads_linear");
+    r.set("transposed", flip).operand(x.data(), {tokens, heads, k}).operand(w.data(), {heads, rows, row - gap});
+    r.operand(want.data(), {tokens, heads, n});
+    r.tensor[0].stride[0] = xt, r.tensor[0].stride[1] = xh, r.tensor[1].stride[0] = wh, r.tensor[1].stride[1] = wr;
+    r.run(1);
+    for (int i = 0; i < 2; i++) {
+        unsigned tiles = (unsigned)(tokens + 8 * NT - 1) / (8 * NT);
+        if (flip)
+            emu_launch({(unsigned)(heads * ((n + 63) / 64)), tiles, 1}, 32 * KP, 1, KP * 8 * NT * 68 * 4, [&] {
+                stem_heads_transposed<E, O, NT, KP, true>(x.data(), w.data(), y[i].data(), tokens, heads, n, k, xt, xh, wh, wr);
+            });
+        else
+            emu_launch({(unsigned)(heads * ((n + 15) / 16)), tiles, 1}, 32 * KP, 1,
+                       KP * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4), [&] {
+                           stem_heads_rows<E, O, NT, STAGES, KP, true>(x.data(), w.data(), y[i].data(), tokens, heads, n, k, xt,
+                                                                       xh, wh, wr);
+                       });
+    }
+    char what[128];
+    snprintf(what, sizeof what, "heads_linear t%d h%d %dx%d gap %d%s", tokens, heads, n, k, gap, flip ? " transposed" : "");
+    compare(what, y[0], want, y[1], bound_of((O *)0));
+    array<O> plain(want.n);
+    emu_launch({(unsigned)(want.n + 127) / 128, 1, 1}, 128, 1, 0, [&] {
+        stem_heads_plain<E, O>(x.data(), w.data(), plain.data(), tokens, heads, n, k, xt, xh, 1, wh, flip ? 1 : wr, flip ? wr : 1);
+    });
+    compare("heads_linear plain", plain, want, plain, bound_of((O *)0));
+}
+
+/* ---- rope ---- */
+
+extern "C" double stem_rope_turns(const struct stem_op_def *def, const struct stem_attr *attrs, uint32_t n, double *turns);
+
+template <class E, int D, int N, int V, bool FIRST, bool INTERLEAVED> static void rope(int tokens, int heads, int gap, double factor)
+{
+    int64_t xh = D + gap, xt = heads * xh;
+    array<E> x(tokens * xt, 1), want((size_t)tokens * heads * D), y(want.n);
+    array<int> pos(tokens);
+    double turns[N / 2];
+    for (int t = 0; t < tokens; t++)
+        pos.data()[t] = t == 1 ? 163839 : 1000 * t * t;
+    reference r("rope");
+    r.set("dim", N).set("at", FIRST ? "first" : "last").set("interleaved", INTERLEAVED).set("factor", factor);
+    r.operand(x.data(), {tokens, heads, D}).operand(pos.data(), {tokens}).operand(want.data(), {tokens, heads, D});
+    r.tensor[0].stride[0] = xt, r.tensor[0].stride[1] = xh;
+    r.run(1);
+    double amplitude = stem_rope_turns(r.def, r.attrs, N, turns);
+    unsigned units = tokens * heads * ((D - N) / V + N / 2 / (INTERLEAVED && V > 1 ? V / 2 : V));
+    emu_launch({(units + 127) / 128, 1, 1}, 128, 1, 0, [&] {
+        stem_rope<E, int, D, N, V, FIRST, INTERLEAVED>(x.data(), pos.data(), y.data(), turns, (float)amplitude, tokens, heads, xt,
+                                                       xh, 1);
+    });
+    compare("rope", y, want, y, type_of((E *)0) == STEM_F32 ? 1e-6 : 1e-3);
+}
+
 /* ---- experts ---- */
 
 struct mixture {
@@ -285,6 +350,19 @@ int main()
     linear<__half, __half, 2, 3, 2, 1, 2>(13, 33, 256);
     linear<bf16, bf16, 8, 2, 2, 1, 1>(70, 17, 72);
     linear_plain<float, bf16>(9, 7, 45);
+    for (int gap : {0, 64}) {
+        heads<bf16, bf16, 1, 2, 2>(3, 4, 40, 128, gap, false);
+        heads<__half, float, 8, 2, 4>(70, 2, 33, 512, gap, false);
+        heads<bf16, bf16, 1, 2, 8>(5, 3, 136, 128, gap, true);
+        heads<__half, __half, 4, 2, 4>(37, 2, 64, 192, gap, true);
+        heads<bf16, float, 2, 2, 1>(9, 1, 8, 16, gap, true);
+    }
+    rope<bf16, 192, 64, 8, false, true>(3, 2, 64, 40);
+    rope<float, 64, 64, 4, false, false>(3, 4, 0, 1);
+    rope<__half, 96, 32, 2, true, true>(4, 1, 2, 4);
+    rope<bf16, 21, 6, 1, true, true>(3, 2, 5, 1);
+    rope<bf16, 21, 6, 1, false, false>(3, 2, 5, 1);
+    rope<float, 128, 64, 4, true, false>(2, 3, 4, 40);
     for (bool wild : {false, true})
         for (int t : {1, 4, 5, 20, 67}) {
             experts<bf16, 1, 4, 8, 2, 3, 4>({t, 3, 5, 72, 24, wild});

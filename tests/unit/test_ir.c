@@ -279,6 +279,35 @@ static const struct {
      {"i32[T]", "nvfp4[1000, 64]"},
      NULL,
      "1251 embed: the table cannot be nvfp4; the operand is nvfp4[1000, 64]"},
+    {"rope", {"bf16[T, 4, 64]", "i32[T]"}, NULL, "bf16[T, 4, 64]"},
+    {"rope", {"f32[T, 65]", "i64[T]"}, "dim=64", "f32[T, 65]"},
+    {"rope", {"u8[T, 64]", "i32[T]"}, NULL, "1251 rope: x must be f32, f16 or bf16; the operand is u8[T, 64]"},
+    {"rope", {"bf16[T, 64]", "f32[T]"}, NULL, "1251 rope: the positions must be i32 or i64; the operand is f32[T]"},
+    {"rope", {"bf16[T]", "i32[T]"}, NULL, "1252 rope: x must be [T, D] or [T, heads, D]; the operand is bf16[T]"},
+    {"rope", {"bf16[T, 64]", "i32[T, 1]"}, NULL, "1252 rope: the positions must have one dimension; the operand is i32[T, 1]"},
+    {"rope", {"bf16[T, 64]", "i32[8]"}, NULL, "1253 rope: there must be a position for each of x's T rows; the operand is i32[8]"},
+    {"rope", {"bf16[T, T]", "i32[T]"}, NULL, "1253 rope: the last size of x must be a constant; the operand is bf16[T, T]"},
+    {"rope", {"bf16[T, 65]", "i32[T]"}, NULL, "1254 rope: dim = 65 must be even, at least 2, at most x's last size, 65, and 1024"},
+    {"rope", {"bf16[T, 64]", "i32[T]"}, "base=1", "1254 rope: base = 1 must be more than 1"},
+    {"rope", {"bf16[T, 64]", "i32[T]"}, "factor=0.5", "1254 rope: factor = 0.5 must be at least 1"},
+    {"heads_linear", {"bf16[T, 4, 64]", "bf16[4, 32, 64]"}, NULL, "bf16[T, 4, 32]"},
+    {"heads_linear", {"bf16[T, 4, 64]", "bf16[4, 64, 32]"}, "transposed=1", "bf16[T, 4, 32]"},
+    {"heads_linear", {"bf16[T, 4, 64]", "bf16[4, 32, 64]"}, "out=f32", "f32[T, 4, 32]"},
+    {"heads_linear", {"bf16[T, 4, 64]", "bf16[4, 32, 64]"}, "out=u8", "1254 heads_linear: out is bf16, f16 or f32, not u8"},
+    {"heads_linear",
+     {"bf16[T, 4, 64]", "f16[4, 32, 64]"},
+     NULL,
+     "1251 heads_linear: w must be bf16, as x is; the operand is f16[4, 32, 64]"},
+    {"heads_linear", {"bf16[T, 64]", "bf16[4, 32, 64]"}, NULL, "1252 heads_linear: x must be x[T, H, K]; the operand is bf16[T, 64]"},
+    {"heads_linear", {"bf16[T, 4, 64]", "bf16[4, 32]"}, NULL, "1252 heads_linear: w must be w[H, N, K]; the operand is bf16[4, 32]"},
+    {"heads_linear",
+     {"bf16[T, 4, 64]", "bf16[5, 32, 64]"},
+     NULL,
+     "1253 heads_linear: w[H, N, K] must have x's 4 heads; the operand is bf16[5, 32, 64]"},
+    {"heads_linear",
+     {"bf16[T, 4, 64]", "bf16[4, 32, 64]"},
+     "transposed=1",
+     "1253 heads_linear: K of w[H, K, N] must be x's last size, 64; the operand is bf16[4, 32, 64]"},
     {"argmax", {"bf16[T, 1000]"}, NULL, "i32[T]"},
     {"argmax", {"f32[7]"}, NULL, "i32[]"},
     {"argmax", {"i32[7]"}, NULL, "1251 argmax: x must be f32, f16 or bf16; the operand is i32[7]"},
@@ -337,12 +366,13 @@ static struct stem_type parse_type(struct stem_strtab *s, struct stem_dims *d, c
 
 static void set_attr(const struct stem_op_def *def, struct stem_attr *attrs, const char *text)
 {
-    char key[16] = {0};
+    char key[24] = {0};
     const char *value = strchr(text, '=') + 1;
     memcpy(key, text, (size_t)(value - text) - 1);
     struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, key);
     a->text = value;
     a->f = a->kind == STEM_ATTR_FLOAT ? atof(value) : 0;
+    a->i = a->kind == STEM_ATTR_INT ? atoi(value) : 0;
 }
 
 static void type_rules(void)
@@ -358,7 +388,7 @@ static void type_rules(void)
         struct stem_infer c = {.dims = d, .strings = s, .diags = q, .operand_span = spans, .in = in, .attrs = attrs};
         struct stem_out o = {0};
         stem_op_attr_defaults(def, attrs);
-        if (def->n_attrs == 2) {
+        if (!strcmp(def->name, "pointwise")) {
             attrs[0].text = rules[i].attr ? "i0" : NULL;
             attrs[1].text = "f32";
         }

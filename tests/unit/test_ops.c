@@ -263,6 +263,79 @@ static void argmax(void)
     finish(&r);
 }
 
+/* By its definition, in long double, for both orders of pairs, both places, and YaRN as its authors' code has it. */
+static void rope(void)
+{
+    for (int k = 0; k < 16; k++) {
+        bool interleaved = k & 1, first = k & 2, yarn = k & 4;
+        enum stem_dtype type = k & 8 ? STEM_BF16 : STEM_F32;
+        enum { T = 3, H = 2, D = 40, N = 32 };
+        struct run r;
+        begin(&r, "rope");
+        operand(&r, type, 3, (int64_t[]){T, H, D});
+        operand(&r, STEM_I32, 1, (int64_t[]){T});
+        operand(&r, type, 3, (int64_t[]){T, H, D});
+        memcpy(r.data[1], (int32_t[]){0, 5, 131071}, 12);
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "dim"))->i = N;
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "interleaved"))->i = interleaved;
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "at"))->text = first ? "first" : "last";
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "factor"))->f = yarn ? 40 : 1;
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "mscale_all"))->f = 0.5;
+        execute(&r);
+        long double pi = acosl(-1), log_base = logl(10000);
+        long double low = floorl(N * logl(4096 / (32 * 2 * pi)) / (2 * log_base)), high = ceill(N * logl(4096 / (2 * pi)) / (2 * log_base));
+        long double amplitude = yarn ? (0.1L * logl(40) + 1) / (0.05L * logl(40) + 1) : 1;
+        for (int row = 0; row < T * H; row++)
+            for (int i = 0; i < D; i++) {
+                int start = first ? 0 : D - N, j = i - start, pair, other;
+                float x = at(&r, 0, row * D + i);
+                if (j < 0 || j >= N) {
+                    CU_ASSERT_EQUAL(at(&r, 2, row * D + i), x);
+                    continue;
+                }
+                pair = interleaved ? j / 2 : j % (N / 2);
+                other = interleaved ? j ^ 1 : (j + N / 2) % N;
+                bool upper = interleaved ? j & 1 : j >= N / 2;
+                long double f = expl(-2.0L * pair / N * log_base), keep = 1 - (pair - low) / (high - low);
+                keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+                if (yarn)
+                    f = f / 40 * (1 - keep) + f * keep;
+                long double angle = f * ((int32_t *)r.data[1])[row / H], y = at(&r, 0, row * D + start + other);
+                double want = (double)(amplitude * (x * cosl(angle) + (upper ? y : -y) * sinl(angle)));
+                CU_ASSERT(fabs(at(&r, 2, row * D + i) - want) <= (type == STEM_F32 ? 1e-6 : 0x1p-8) * (fabs(want) + 1e-2));
+            }
+        finish(&r);
+    }
+}
+
+static void heads_linear(void)
+{
+    enum { T = 3, H = 2, N = 5, K = 21, GAP = 3 };
+    for (int k = 0; k < 6; k++) {
+        bool flip = k & 1;
+        int rows = flip ? K : N, row = flip ? N : K;
+        struct run r;
+        begin(&r, "heads_linear");
+        r.attrs[0].i = flip;
+        operand(&r, floats[k / 2], 3, (int64_t[]){T, H, K + GAP});
+        operand(&r, floats[k / 2], 3, (int64_t[]){H, rows + GAP, row});
+        operand(&r, STEM_F32, 3, (int64_t[]){T, H, N});
+        r.t[0].dim[2] = K; /* slices */
+        r.t[1].dim[1] = rows;
+        execute(&r);
+        for (int t = 0; t < T; t++)
+            for (int h = 0; h < H; h++)
+                for (int n = 0; n < N; n++) {
+                    double want = 0;
+                    for (int i = 0; i < K; i++)
+                        want += (double)at(&r, 0, (t * H + h) * (K + GAP) + i) *
+                                at(&r, 1, (h * (rows + GAP) + (flip ? i : n)) * row + (flip ? n : i));
+                    CU_ASSERT(fabs(at(&r, 2, (t * H + h) * N + n) - want) <= 1e-5 * K);
+                }
+        finish(&r);
+    }
+}
+
 static void zero(void)
 {
     struct run r;
@@ -466,6 +539,7 @@ static void kernels_are_shared(void)
 }
 
 UNIT_MAIN("ops", {"conversions", conversions}, {"integer conversions", integer_conversions}, {"rmsnorm", rmsnorm},
-          {"silu_mul", silu_mul}, {"embed", embed}, {"argmax", argmax}, {"zero", zero},
+          {"silu_mul", silu_mul}, {"embed", embed}, {"argmax", argmax}, {"zero", zero}, {"rope", rope},
+          {"heads_linear", heads_linear},
           {"strided operands", strided_operands}, {"vector widths", vector_widths},
           {"kernels are shared", kernels_are_shared})

@@ -28,6 +28,9 @@
 struct emu_dim {
     unsigned x, y, z;
 };
+struct uint2 {
+    unsigned x, y;
+};
 struct uint4 {
     unsigned x, y, z, w;
 };
@@ -327,6 +330,34 @@ inline int __float2int_rn(float v)
 inline long long __float2ll_rn(float v)
 {
     return llrintf(v);
+}
+
+inline float __fmul_rn(float a, float b)
+{
+    volatile float c = a * b; /* never contracted */
+    return c;
+}
+inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+inline float __fsub_rn(float a, float b)
+{
+    return a - b;
+}
+inline void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = (float)sin(3.14159265358979323846 * x);
+    *cosine = (float)cos(3.14159265358979323846 * x);
+}
+/* Bytes of b:a, chosen by the four nibbles of `which`. */
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned which)
+{
+    uint64_t both = (uint64_t)b << 32 | a;
+    unsigned r = 0;
+    for (int i = 0; i < 4; i++)
+        r |= (unsigned)(both >> 8 * (which >> 4 * i & 7) & 255) << 8 * i;
+    return r;
 }
 
 /* ---- the instructions of stream.cuh and linear.cuh ---- */
