@@ -2,6 +2,7 @@
 #include "base/arena.h"
 
 #include <obstack.h>
+#include <setjmp.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,26 +12,72 @@
 struct stem_arena {
     struct obstack stack;
     size_t bytes;
+    struct stem_arena *next, **link; /* in the list of the work that is tried; link NULL: made outside any */
+    bool begun;
 };
+
+struct try {
+    jmp_buf back;
+    struct stem_arena *arenas;
+    struct try *outer;
+};
+
+static __thread struct try *trying;
+
+_Noreturn static void out_of_memory(const char *message)
+{
+    if (trying)
+        longjmp(trying->back, 1);
+    fputs(message, stderr);
+    abort();
+}
+
+/* Arenas that outlive the work belong to whoever tries around it. */
+static void hand_out(struct try *t)
+{
+    struct stem_arena *next;
+    for (struct stem_arena *a = t->arenas; a; a = next) {
+        next = a->next;
+        a->link = t->outer ? &t->outer->arenas : NULL;
+        if (!t->outer)
+            continue;
+        a->next = t->outer->arenas;
+        if (a->next)
+            a->next->link = &a->next;
+        t->outer->arenas = a;
+    }
+}
+
+bool stem_arena_try(void (*work)(void *user), void *user)
+{
+    struct try here = {.outer = trying};
+    trying = &here;
+    bool done = !setjmp(here.back);
+    if (done) {
+        work(user);
+        hand_out(trying);
+    } else {
+        while (trying->arenas)
+            stem_arena_free(trying->arenas);
+    }
+    trying = trying->outer;
+    return done;
+}
 
 void *stem_xmalloc(size_t bytes)
 {
     void *p = malloc(bytes ? bytes : 1);
-    if (!p) {
-        fputs("mainstem: out of memory\n", stderr);
-        abort();
-    }
+    if (!p)
+        out_of_memory("mainstem: out of memory\n");
     return p;
 }
 
 void *stem_xrealloc(void *p, size_t bytes)
 {
-    p = realloc(p, bytes ? bytes : 1);
-    if (!p) {
-        fputs("mainstem: out of memory\n", stderr);
-        abort();
-    }
-    return p;
+    void *moved = realloc(p, bytes ? bytes : 1);
+    if (!moved)
+        out_of_memory("mainstem: out of memory\n");
+    return moved;
 }
 
 /* obstack calls these two by name; the failure path is ours because the library's global handler is shared. */
@@ -43,8 +90,13 @@ void *stem_xrealloc(void *p, size_t bytes)
 struct stem_arena *stem_arena_new(void)
 {
     struct stem_arena *a = stem_xmalloc(sizeof *a);
-    a->bytes = 0;
+    *a = (struct stem_arena){.next = trying ? trying->arenas : NULL, .link = trying ? &trying->arenas : NULL};
+    if (a->next)
+        a->next->link = &a->next;
+    if (trying)
+        trying->arenas = a;
     obstack_specify_allocation(&a->stack, 16 * 1024, 16, obstack_chunk_alloc, obstack_chunk_free);
+    a->begun = true;
     return a;
 }
 
@@ -52,17 +104,21 @@ void stem_arena_free(struct stem_arena *a)
 {
     if (!a)
         return;
-    obstack_free(&a->stack, NULL);
+    if (a->link) {
+        *a->link = a->next;
+        if (a->next)
+            a->next->link = a->link;
+    }
+    if (a->begun)
+        obstack_free(&a->stack, NULL);
     free(a);
 }
 
 OBSTACK_ARITHMETIC void *stem_arena_alloc(struct stem_arena *a, size_t bytes)
 {
     /* obstack's own size type is int in older glibc: refuse what it would truncate. */
-    if (bytes > INT32_MAX / 2) {
-        fputs("mainstem: one allocation of more than 1 GiB\n", stderr);
-        abort();
-    }
+    if (bytes > INT32_MAX / 2)
+        out_of_memory("mainstem: one allocation of more than 1 GiB\n");
     void *p = obstack_alloc(&a->stack, (int)(bytes ? bytes : 1));
     memset(p, 0, bytes);
     a->bytes += bytes;

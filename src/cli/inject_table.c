@@ -48,14 +48,14 @@ static json_t *read_reports(const char *dir)
 
 static void unknown_kinds(const json_t *g, struct stem_out *o)
 {
-    static const char *const names[] = {"kernel", "empty",       "memset", "host",        "memcpy",
-                                        "event",  "child graph", "memory", "conditional", "other"};
     const char *comma = ": ";
-    for (uint32_t k = STEM_LANE_CHILD; k <= STEM_LANE_OTHER; k++) {
+    for (uint32_t k = 0; STEM_LANE_KINDS[k]; k++) {
+        if (STEM_RELANE_KINDS >> k & 1)
+            continue;
         const char letter[] = {STEM_LANE_KINDS[k], '\0'};
         int64_t n = of(json_object_get(g, "kinds"), letter);
         if (n) {
-            stem_out_printf(o, "%s%" PRId64 " %s node%s", comma, n, names[k], n == 1 ? "" : "s");
+            stem_out_printf(o, "%s%" PRId64 " %s node%s", comma, n, stem_lane_kind_name(k), n == 1 ? "" : "s");
             comma = ", ";
         }
     }

@@ -11,6 +11,7 @@
 /* An instantiation or an update between its entry and its exit. */
 struct call {
     struct CUgraph_st *graph;
+    struct stem_inject_instance *place; /* instantiation */
     struct stem_relane_edges added;
     struct stem_relane_report report;
     uint64_t started, own_ns;
@@ -45,11 +46,12 @@ void stem_inject_free(struct stem_inject *s)
 
 static void enter_instantiate(struct stem_inject *s, const struct stem_inject_instantiate *p, struct call *c)
 {
+    c->place = stem_inject_tally_reserve(&s->tally);
     const struct stem_relane_options how = {
         .model = s->options.model,
         .max_nodes = s->options.max_nodes ? s->options.max_nodes : DEFAULT_NODES,
         .effort = EFFORT,
-        .dry = !s->options.relane,
+        .dry = !s->options.relane || !c->place, /* edges that are not remembered would make updates fail */
         .keep = &c->added,
     };
     c->graph = p->graph;
@@ -110,7 +112,7 @@ static void exit_instantiate(struct stem_inject *s, const struct stem_inject_ins
 {
     struct CUgraphExec_st *exec = failed || !p->exec ? NULL : *p->exec;
     bool watch;
-    uint32_t group = stem_inject_tally_instance(&s->tally, exec, &c->report, &c->added, timing, &watch);
+    uint32_t group = stem_inject_tally_instance(&s->tally, c->place, exec, &c->report, &c->added, timing, &watch);
     if (watch && s->options.measure && s->options.exec_id)
         stem_inject_watch_instance(&s->measure, s->options.exec_id(exec), group);
 }

@@ -73,6 +73,7 @@ struct stem_inject_tally {
     struct stem_inject_group *groups;
     uint32_t n_groups, cap_groups;
     struct stem_inject_instance *instances;
+    bool ready; /* instances can be remembered */
 };
 
 #define STEM_INJECT_MAX_GROUPS 1024u /* the last one takes whatever comes later */
@@ -85,11 +86,18 @@ struct stem_inject_timing {
 
 void stem_inject_tally_init(struct stem_inject_tally *t);
 void stem_inject_tally_free(struct stem_inject_tally *t);
-/* Takes `edges` over (their numbers; handles are freed). `exec` is NULL if the driver refused. *watch says whether
- * the kernels of this one should be watched. Returns the group, NO_GROUP when memory ran out. */
-uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct CUgraphExec_st *exec,
-                                    const struct stem_relane_report *report, struct stem_relane_edges *edges,
-                                    const struct stem_inject_timing *timing, bool *watch);
+/* A place for an instance that is about to be made, so that memory cannot be short when it has been; NULL if there is
+ * none. It goes to the next function. */
+struct stem_inject_instance *stem_inject_tally_reserve(struct stem_inject_tally *t);
+/* How many instances are remembered. */
+uint32_t stem_inject_tally_known(struct stem_inject_tally *t);
+/* Takes `place` (NULL: the instance is not remembered) and `edges` over (their numbers; handles are freed). `exec` is
+ * NULL if the driver refused. *watch says whether the kernels of this one should be watched. Returns the group,
+ * NO_GROUP when memory ran out. */
+uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct stem_inject_instance *place,
+                                    struct CUgraphExec_st *exec, const struct stem_relane_report *report,
+                                    struct stem_relane_edges *edges, const struct stem_inject_timing *timing,
+                                    bool *watch);
 /* Edges that this instance was made with; NULL if none, or it is not known. They live as long as the instance. */
 const struct stem_relane_edges *stem_inject_tally_edges(struct stem_inject_tally *t, struct CUgraphExec_st *exec);
 void stem_inject_tally_update(struct stem_inject_tally *t, struct CUgraphExec_st *exec, bool failed,

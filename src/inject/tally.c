@@ -15,10 +15,19 @@ struct stem_inject_instance {
     UT_hash_handle hh;
 };
 
+/* An instance that is always there, so that the table is never given back: adding to a table takes no memory but that
+ * of the entry. Without it nothing can be remembered, so nothing is reserved and no graph is touched. */
 void stem_inject_tally_init(struct stem_inject_tally *t)
 {
     *t = (struct stem_inject_tally){0};
     pthread_mutex_init(&t->lock, NULL);
+    struct stem_inject_instance *first = calloc(1, sizeof *first);
+    if (!first)
+        return;
+    HASH_ADD_PTR(t->instances, exec, first);
+    t->ready = t->instances != NULL;
+    if (!t->ready)
+        free(first);
 }
 
 static void drop(struct stem_inject_tally *t, struct stem_inject_instance *i)
@@ -34,6 +43,19 @@ void stem_inject_tally_free(struct stem_inject_tally *t)
         drop(t, t->instances);
     free(t->groups);
     pthread_mutex_destroy(&t->lock);
+}
+
+struct stem_inject_instance *stem_inject_tally_reserve(struct stem_inject_tally *t)
+{
+    return t->ready ? calloc(1, sizeof(struct stem_inject_instance)) : NULL;
+}
+
+uint32_t stem_inject_tally_known(struct stem_inject_tally *t)
+{
+    pthread_mutex_lock(&t->lock);
+    uint32_t n = HASH_COUNT(t->instances);
+    pthread_mutex_unlock(&t->lock);
+    return n ? n - 1 : 0;
 }
 
 static struct stem_inject_instance *find(struct stem_inject_tally *t, struct CUgraphExec_st *exec)
@@ -62,29 +84,23 @@ static uint32_t group_of(struct stem_inject_tally *t, const struct stem_relane_r
     return t->n_groups++;
 }
 
-/* False if there is no memory for it. What was known of the address before is forgotten either way. */
-static bool remember(struct stem_inject_tally *t, struct CUgraphExec_st *exec, uint32_t group, bool watched,
-                     struct stem_relane_edges *edges)
+/* What was known of the address before is forgotten. */
+static void remember(struct stem_inject_tally *t, struct stem_inject_instance *i, struct CUgraphExec_st *exec,
+                     uint32_t group, bool watched, struct stem_relane_edges *edges)
 {
-    struct stem_inject_instance *old = find(t, exec), *i = calloc(1, sizeof *i);
+    struct stem_inject_instance *old = find(t, exec);
     if (old)
         drop(t, old);
-    if (!i)
-        return false;
     *i = (struct stem_inject_instance){.exec = exec, .group = group, .watched = watched};
     HASH_ADD_PTR(t->instances, exec, i);
-    if (!find(t, exec)) {
-        free(i);
-        return false;
-    }
     i->edges = (struct stem_relane_edges){.edge = edges->edge, .n = edges->n};
     edges->edge = NULL;
-    return true;
 }
 
-uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct CUgraphExec_st *exec,
-                                    const struct stem_relane_report *report, struct stem_relane_edges *edges,
-                                    const struct stem_inject_timing *timing, bool *watch)
+uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct stem_inject_instance *place,
+                                    struct CUgraphExec_st *exec, const struct stem_relane_report *report,
+                                    struct stem_relane_edges *edges, const struct stem_inject_timing *timing,
+                                    bool *watch)
 {
     *watch = false;
     pthread_mutex_lock(&t->lock);
@@ -99,11 +115,14 @@ uint32_t stem_inject_tally_instance(struct stem_inject_tally *t, struct CUgraphE
             g->instantiate_ns += timing->driver_ns;
             if (!g->shortest_ns || timing->driver_ns < g->shortest_ns)
                 g->shortest_ns = timing->driver_ns;
-            *watch = g->watched < STEM_INJECT_MAX_WATCHED;
-            *watch &= remember(t, exec, at, *watch, edges);
+            *watch = place && g->watched < STEM_INJECT_MAX_WATCHED;
             g->watched += *watch;
         }
     }
+    if (exec && place)
+        remember(t, place, exec, at, *watch, edges);
+    else
+        free(place);
     pthread_mutex_unlock(&t->lock);
     stem_relane_edges_free(edges);
     return at;
@@ -122,7 +141,7 @@ void stem_inject_tally_update(struct stem_inject_tally *t, struct CUgraphExec_st
 {
     pthread_mutex_lock(&t->lock);
     const struct stem_inject_instance *i = find(t, exec);
-    if (i) {
+    if (i && i->group != STEM_INJECT_NO_GROUP) {
         struct stem_inject_group *g = &t->groups[i->group];
         g->updates++;
         g->updates_failed += failed;
@@ -137,7 +156,7 @@ uint32_t stem_inject_tally_launch(struct stem_inject_tally *t, struct CUgraphExe
     uint32_t group = STEM_INJECT_NO_GROUP;
     pthread_mutex_lock(&t->lock);
     struct stem_inject_instance *i = find(t, exec);
-    if (i) {
+    if (i && i->group != STEM_INJECT_NO_GROUP) {
         t->groups[i->group].replays++;
         if (i->watched && i->replays < STEM_INJECT_MAX_REPLAYS) {
             i->replays++;
@@ -151,7 +170,7 @@ uint32_t stem_inject_tally_launch(struct stem_inject_tally *t, struct CUgraphExe
 void stem_inject_tally_destroy(struct stem_inject_tally *t, struct CUgraphExec_st *exec)
 {
     pthread_mutex_lock(&t->lock);
-    struct stem_inject_instance *i = find(t, exec);
+    struct stem_inject_instance *i = exec ? find(t, exec) : NULL;
     if (i)
         drop(t, i);
     pthread_mutex_unlock(&t->lock);

@@ -37,6 +37,13 @@ const struct stem_lane_driver *stem_lane_driver_for(uint32_t branch, bool *measu
     return best;
 }
 
+const char *stem_lane_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {"kernel", "empty",  "memset",      "host",  "memcpy",     "event record",
+                                        "child graph", "allocation", "conditional", "other", "event wait", "free"};
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "other";
+}
+
 static enum stem_lane_trust trust_of(const struct stem_lane_graph *g)
 {
     bool programmatic = false, other = false;

@@ -42,6 +42,9 @@ struct stem_lane_graph {
     uint32_t n_edges;
 };
 
+/* "kernel", "event wait": for people; "other" for what is no kind. */
+const char *stem_lane_kind_name(uint32_t kind);
+
 /* How a node came to its lane. */
 enum stem_lane_why {
     STEM_LANE_CONTRACTED, /* has none */

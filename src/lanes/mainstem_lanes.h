@@ -33,13 +33,15 @@ enum stem_lane_kind {
     STEM_LANE_MEMSET,      /* m */
     STEM_LANE_HOST,        /* h */
     STEM_LANE_MEMCPY,      /* c */
-    STEM_LANE_EVENT,       /* r: record or wait */
+    STEM_LANE_EVENT,       /* r: record of an event */
     STEM_LANE_CHILD,       /* g: child graph */
-    STEM_LANE_MEMORY,      /* a: allocation or free */
+    STEM_LANE_MEMORY,      /* a: allocation */
     STEM_LANE_CONDITIONAL, /* i */
     STEM_LANE_OTHER,       /* o: semaphores, batched memory operations, what later drivers bring */
+    STEM_LANE_WAIT,        /* w: wait for an event */
+    STEM_LANE_FREE,        /* f: free */
 };
-#define STEM_LANE_KINDS "kemhcrgaio"
+#define STEM_LANE_KINDS "kemhcrgaiowf"
 
 /* What is known about a prediction. */
 enum stem_lane_trust {
@@ -53,7 +55,7 @@ enum stem_lane_trust {
  * conditional and other nodes. A graph with one of those is left as it is. */
 #define STEM_RELANE_KINDS                                                                                            \
     (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |                \
-     1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT)
+     1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT | 1u << STEM_LANE_WAIT)
 
 struct stem_relane_options {
     const struct stem_lane_driver *model; /* NULL: the newest */

@@ -283,11 +283,22 @@ bool stem_lane_read_dot(const struct stem_source *s, struct stem_arena *a, struc
     return good;
 }
 
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
 bool stem_lane_read(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
                     struct stem_lane_cases *out)
 {
     struct dot d = {.s = s};
     skip_space(&d);
+    if (ends_in(s->path, ".stem")) {
+        stem_error(q, STEM_E_LANE_PROGRAM, (struct stem_span){d.at, d.at < s->len ? d.at + 1 : d.at},
+                   "this is a program, not a graph: compile it, then give its plan");
+        return false;
+    }
     static const char *const words[] = {"digraph", "graph", "strict"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t n = strlen(words[i]);
@@ -301,5 +312,9 @@ bool stem_lane_read(const struct stem_source *s, struct stem_arena *a, struct st
                 return stem_lane_read_dot(s, a, q, out);
         }
     }
-    return stem_lane_read_lines(s, a, q, out);
+    if (!stem_lane_read_lines(s, a, q, out))
+        return false;
+    if (!out->len)
+        stem_error(q, STEM_E_DOT_EMPTY, (struct stem_span){0, 0}, "there are no graphs in this text");
+    return out->len != 0;
 }

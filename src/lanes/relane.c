@@ -31,8 +31,8 @@ struct relane {
 /* By CUgraphNodeType. */
 static const uint8_t kind_of_type[] = {
     STEM_LANE_KERNEL, STEM_LANE_MEMCPY, STEM_LANE_MEMSET, STEM_LANE_HOST,        STEM_LANE_CHILD,
-    STEM_LANE_EMPTY,  STEM_LANE_EVENT,  STEM_LANE_EVENT,  STEM_LANE_OTHER,       STEM_LANE_OTHER,
-    STEM_LANE_MEMORY, STEM_LANE_MEMORY, STEM_LANE_OTHER,  STEM_LANE_CONDITIONAL,
+    STEM_LANE_EMPTY,  STEM_LANE_WAIT,   STEM_LANE_EVENT,  STEM_LANE_OTHER,       STEM_LANE_OTHER,
+    STEM_LANE_MEMORY, STEM_LANE_FREE,   STEM_LANE_OTHER,  STEM_LANE_CONDITIONAL,
 };
 
 static enum stem_relane_status end(struct relane *r, enum stem_relane_status status, int error)
@@ -158,8 +158,10 @@ static bool keep_edges(const struct relane *r, const struct stem_lane_edge *edge
 static enum stem_relane_status add_all(struct relane *r, const struct stem_lane_edge *edges, uint32_t n,
                                        struct stem_relane_edges *keep)
 {
-    if (keep && !keep_edges(r, edges, n, keep))
+    if (keep && !keep_edges(r, edges, n, keep)) {
+        r->report->lanes_after = r->report->lanes_before;
         return end(r, STEM_RELANE_FAILED, CUDA_OUT_OF_MEMORY);
+    }
     int error = 0;
     uint32_t added = 0;
     while (added < n && !(error = add_edge(r, edges[added])))
@@ -174,14 +176,6 @@ static enum stem_relane_status add_all(struct relane *r, const struct stem_lane_
     r->report->added = added;
     r->report->lanes_after = r->report->lanes_before;
     return end(r, added ? STEM_RELANE_SPOILED : STEM_RELANE_FAILED, error);
-}
-
-/* Roughly what reading, predicting and repairing take at most; a graph that does not fit is better left alone. */
-static bool affordable(size_t n, size_t m)
-{
-    void *probe = malloc((size_t)1 << 20 | (n * 512 + m * 256));
-    free(probe);
-    return probe != NULL;
 }
 
 /* Nodes and edges, and whether all are understood. */
@@ -199,8 +193,6 @@ static enum stem_relane_status read_graph(struct relane *r, size_t max_nodes, ui
     r->report->edges = m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
     if (m > max_nodes * EDGES_PER_NODE)
         return end(r, STEM_RELANE_LARGE, 0);
-    if (!affordable(n, m))
-        return end(r, STEM_RELANE_FAILED, CUDA_OUT_OF_MEMORY);
     r->understood = true;
     if ((error = read_nodes(r, kinds)) || (error = read_edges(r, m)))
         return end(r, STEM_RELANE_FAILED, error);
@@ -242,17 +234,40 @@ static enum stem_relane_status run(struct relane *r, const struct stem_relane_op
     return add_all(r, repair.edges, repair.n_edges, o->keep);
 }
 
+/* One of the two below, which has an arena of its own and may be ended by stem_arena_try until the first edge is added:
+ * adding takes no memory of arenas. */
+struct job {
+    struct relane r;
+    const struct stem_relane_options *options; /* stem_relane */
+    const struct stem_relane_edges *edges;     /* stem_relane_again */
+    struct stem_relane_edges *keep;
+};
+
+static enum stem_relane_status try_job(struct job *j, void (*work)(void *user))
+{
+    *j->r.report = (struct stem_relane_report){0};
+    if (j->keep)
+        *j->keep = (struct stem_relane_edges){0};
+    if (!stem_arena_try(work, j))
+        return end(&j->r, STEM_RELANE_FAILED, CUDA_OUT_OF_MEMORY);
+    return j->r.report->status;
+}
+
+static void relane_job(void *user)
+{
+    struct job *j = user;
+    j->r.a = stem_arena_new();
+    run(&j->r, j->options);
+    stem_arena_free(j->r.a);
+}
+
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                     const struct stem_relane_options *options, struct stem_relane_report *report)
 {
     static const struct stem_relane_options defaults;
-    struct relane r = {.api = api, .graph = graph, .a = stem_arena_new(), .report = report};
-    *report = (struct stem_relane_report){0};
-    if (options && options->keep)
-        *options->keep = (struct stem_relane_edges){0};
-    enum stem_relane_status status = run(&r, options ? options : &defaults);
-    stem_arena_free(r.a);
-    return status;
+    struct job j = {.r = {.api = api, .graph = graph, .report = report}, .options = options ? options : &defaults};
+    j.keep = j.options->keep;
+    return try_job(&j, relane_job);
 }
 
 /* Those that are there already (one that could not be taken back, say) are what is wanted. */
@@ -275,18 +290,21 @@ static enum stem_relane_status add_again(struct relane *r, const struct stem_rel
     return add_all(r, missing, n, keep);
 }
 
+static void again_job(void *user)
+{
+    struct job *j = user;
+    j->r.a = stem_arena_new();
+    if (read_graph(&j->r, STEM_LANE_MAX_NODES, STEM_RELANE_KINDS) == STEM_RELANE_DONE)
+        add_again(&j->r, j->edges, j->keep);
+    stem_arena_free(j->r.a);
+}
+
 enum stem_relane_status stem_relane_again(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                           const struct stem_relane_edges *edges, struct stem_relane_edges *keep,
                                           struct stem_relane_report *report)
 {
-    struct relane r = {.api = api, .graph = graph, .a = stem_arena_new(), .report = report};
-    *report = (struct stem_relane_report){0};
-    if (keep)
-        *keep = (struct stem_relane_edges){0};
-    if (read_graph(&r, STEM_LANE_MAX_NODES, STEM_RELANE_KINDS) == STEM_RELANE_DONE)
-        add_again(&r, edges, keep);
-    stem_arena_free(r.a);
-    return report->status;
+    struct job j = {.r = {.api = api, .graph = graph, .report = report}, .edges = edges, .keep = keep};
+    return try_job(&j, again_job);
 }
 
 uint32_t stem_relane_undo(const struct stem_relane_api *api, struct CUgraph_st *graph,

@@ -44,8 +44,7 @@ struct stem_relane_edges {
  * edges that is in the graph already. So no cycle comes about, nothing that could overlap is kept apart, and edges
  * between programmatic pairs stay as they are. The same graph gets the same edges in the same order. The graph
  * belongs to the caller's thread meanwhile, as for any call that changes a graph. `options` may be NULL. Returns
- * report->status. A graph for which there is no host memory is left as it was (FAILED, CUDA_ERROR_OUT_OF_MEMORY):
- * that is tried before, since memory that runs out half way aborts. */
+ * report->status. If host memory runs out the graph is left as it was (FAILED, CUDA_ERROR_OUT_OF_MEMORY). */
 enum stem_relane_status stem_relane(const struct stem_relane_api *api, struct CUgraph_st *graph,
                                     const struct stem_relane_options *options, struct stem_relane_report *report);
 

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
 #include "lanes/reach.h"
 
 #define DEFAULT_WORK 20000000u
@@ -20,22 +19,41 @@
 #define SEARCH_SETS 20000  /* and so many sets of them */
 #define SEARCH_MISSED 2    /* where rounds found nothing, sets of up to so many are tried */
 
+/* In an arena, so that running out of memory (stem_arena_try) loses nothing. */
+struct edge_list {
+    struct stem_lane_edge *at;
+    uint32_t len, cap;
+};
+
 struct repair {
     const struct stem_lane_driver *driver;
     const struct stem_lane_graph *g;
     const uint32_t *stream;
-    STEM_VEC(struct stem_lane_edge) edges; /* the graph's, then those on trial */
-    STEM_VEC(struct stem_lane_edge) added;
+    struct stem_arena *hold; /* the lists */
+    struct edge_list edges;  /* the graph's, then those on trial */
+    struct edge_list added, rest;
     uint32_t lanes; /* with `added` */
     uint64_t work, limit;
 };
+
+static void push(struct repair *r, struct edge_list *l, struct stem_lane_edge e)
+{
+    if (l->len == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 64;
+        struct stem_lane_edge *at = STEM_NEW_ARRAY(r->hold, struct stem_lane_edge, l->cap);
+        if (l->len)
+            memcpy(at, l->at, l->len * sizeof *at);
+        l->at = at;
+    }
+    l->at[l->len++] = e;
+}
 
 /* The graph with n more edges. It stands in r->edges until the next call. */
 static struct stem_lane_graph graph_with(struct repair *r, const struct stem_lane_edge *more, uint32_t n)
 {
     r->edges.len = r->g->n_edges;
     for (uint32_t i = 0; i < n; i++)
-        stem_vec_push(&r->edges, more[i]);
+        push(r, &r->edges, more[i]);
     struct stem_lane_graph g = *r->g;
     g.edges = r->edges.at;
     g.n_edges = r->edges.len;
@@ -131,7 +149,7 @@ static bool try_all(struct repair *r, const struct stem_lane_edge *pairs, uint32
 {
     uint32_t before = r->added.len;
     for (uint32_t i = 0; i < n; i++)
-        stem_vec_push(&r->added, pairs[i]);
+        push(r, &r->added, pairs[i]);
     uint32_t lanes = lanes_with(r, r->added.at, r->added.len);
     if (lanes < r->lanes) {
         r->lanes = lanes;
@@ -180,11 +198,11 @@ static bool leave_out(struct repair *r, uint32_t size, bool *changed)
         if (spent(r))
             return false;
         uint32_t n = size < r->added.len - at ? size : r->added.len - at;
-        STEM_VEC(struct stem_lane_edge) rest = {0};
+        r->rest.len = 0;
         for (uint32_t i = 0; i < r->added.len; i++)
             if (i < at || i >= at + n)
-                stem_vec_push(&rest, r->added.at[i]);
-        uint32_t lanes = lanes_with(r, rest.at, rest.len);
+                push(r, &r->rest, r->added.at[i]);
+        uint32_t lanes = lanes_with(r, r->rest.at, r->rest.len);
         if (lanes <= r->lanes) {
             memmove(r->added.at + at, r->added.at + at + n, (r->added.len - at - n) * sizeof *r->added.at);
             r->added.len -= n;
@@ -193,7 +211,6 @@ static bool leave_out(struct repair *r, uint32_t size, bool *changed)
         } else {
             at += n;
         }
-        stem_vec_free(&rest);
     }
     return true;
 }
@@ -278,7 +295,7 @@ static bool search_sets(struct repair *r, const struct stem_lane_edge *pairs, ui
     if (found)
         r->added.len = 0;
     for (uint32_t i = 0; found && i < k; i++)
-        stem_vec_push(&r->added, pairs[best[i]]);
+        push(r, &r->added, pairs[best[i]]);
     return found;
 }
 
@@ -338,12 +355,12 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
                        const struct stem_lane_repair_options *options, struct stem_arena *a,
                        struct stem_lane_repair *out)
 {
-    struct repair r = {.driver = driver, .g = g};
+    struct repair r = {.driver = driver, .g = g, .hold = stem_arena_new()};
     r.stream = options ? options->stream : NULL;
     r.limit = options && options->work ? options->work : DEFAULT_WORK;
     uint32_t max_edges = options && options->max_edges ? options->max_edges : UINT32_MAX;
     for (uint32_t i = 0; i < g->n_edges; i++)
-        stem_vec_push(&r.edges, g->edges[i]);
+        push(&r, &r.edges, g->edges[i]);
     r.lanes = lanes_with(&r, NULL, 0);
     *out = (struct stem_lane_repair){.before = r.lanes, .after = r.lanes};
     bool good = r.lanes != UINT32_MAX;
@@ -365,7 +382,6 @@ bool stem_lanes_repair(const struct stem_lane_driver *driver, const struct stem_
         out->n_edges = r.added.len;
         out->after = r.lanes;
     }
-    stem_vec_free(&r.added);
-    stem_vec_free(&r.edges);
+    stem_arena_free(r.hold);
     return good;
 }

@@ -5,9 +5,6 @@
 
 #include "lanes/lanes_internal.h"
 
-static const char *const kind_names[] = {"kernel", "empty",       "memset", "host",        "memcpy",
-                                         "event",  "child graph", "memory", "conditional", "other"};
-
 /* Length of the path from v through nodes with one parent and one child: a branch, up to its join or next fork. */
 static uint32_t branch_length(const struct stem_lane_adj *adj, uint32_t v)
 {
@@ -135,7 +132,7 @@ void stem_lanes_report_text(const struct stem_lane_report *r, uint32_t max_rows,
     stem_out_printf(o, " (at least %u)\n  nodes     ", r->repair.bound);
     for (size_t k = 0; k < sizeof r->by_kind / sizeof r->by_kind[0]; k++)
         if (r->by_kind[k])
-            stem_out_printf(o, " %u %s", r->by_kind[k], kind_names[k]);
+            stem_out_printf(o, " %u %s", r->by_kind[k], stem_lane_kind_name((uint32_t)k));
     stem_out_char(o, '\n');
     put_trust(r, o);
     if (r->forks)
@@ -165,7 +162,7 @@ void stem_lanes_report_dot(const struct stem_lane_report *r, struct stem_out *o)
     stem_out_str(o, "digraph lanes {\n  node [shape=box, style=filled];\n");
     for (uint32_t v = 0; v < g->n; v++) {
         stem_out_printf(o, "  n%u [label=\"%u ", v, v);
-        put_quoted(g->name && g->name[v] ? g->name[v] : kind_names[stem_lane_kind_of(g, v)], o);
+        put_quoted(g->name && g->name[v] ? g->name[v] : stem_lane_kind_name(stem_lane_kind_of(g, v)), o);
         uint32_t lane = r->lanes.lane[v];
         if (lane == STEM_NO_LANE) {
             stem_out_str(o, "\\nno lane\", fillcolor=white];\n");

@@ -64,6 +64,10 @@ bad 'A 2 | 0>1\nB 2 | 0>1 1>0\n' ':2:1: error: the edges have a cycle.*STEM4102'
 bad 'A 2 | 0>7\n' ':1:.*STEM41'
 bad 'digraph dot {\n"graph_1_node_0" -> \n' 'STEM41'
 bad '\0\1\2\377\n' 'STEM41'
+bad '' ':1:1: error: there are no graphs in this text.*STEM4104'
+bad '# a remark alone\n' 'STEM4104'
+status 1 'STEM4104' /dev/null
+bad '// a program\nprogram p {\n}\n' ':[0-9]+:[0-9]+: error: this is a program, not a graph: compile it.*STEM4108' model.stem
 bad '{"a": 1}' 'mainstem_plan' plan.json
 bad '{"a": ' 'error' plan.json
 

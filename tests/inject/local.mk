@@ -10,8 +10,13 @@ check_PROGRAMS += %D%/program
 %C%_program_LDADD = libfakecupti.la libfakecuda.la
 
 if HAVE_CUNIT
-check_PROGRAMS += %D%/test_inject
-TESTS += %D%/test_inject
+check_PROGRAMS += %D%/test_inject %D%/test_memory
+TESTS += %D%/test_inject %D%/test_memory
+%C%_test_memory_SOURCES = %D%/test_memory.c tests/fakecuda/lib.c tests/fakecuda/lib.h
+%C%_test_memory_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -I$(top_srcdir)/tests/fakecuda \
+	-DSTAND_IN='"$(abs_top_builddir)/.libs/libfakecuda.so"'
+%C%_test_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free
+%C%_test_memory_LDADD = libstem-inject.la libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
 %C%_test_inject_SOURCES = %D%/test_inject.c tests/fakecuda/lib.c tests/fakecuda/lib.h
 %C%_test_inject_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/unit -I$(top_srcdir)/tests/fakecuda \
 	-DSTAND_IN='"$(abs_top_builddir)/.libs/libfakecuda.so"'
