@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The audit: which lanes a replay really used, from CUPTI's kernel records. CUPTI calls back without a user pointer,
+ * The audit: when and on which lanes the work of a replay really ran, from CUPTI's records. CUPTI calls back without a user pointer,
  * so a process can have one audit at a time; `current` is the only variable of the library that outlives a call, and
  * CUPTI's interface is the reason for it.
  */
@@ -26,8 +26,8 @@ struct stem_audit {
     size_t n, cap;
     char **names;
     size_t n_names;
-    size_t dropped;
-    bool out_of_memory, stopped;
+    size_t dropped, taken; /* taken: records before this one were handed over */
+    bool memory, out_of_memory, stopped;
 };
 
 static _Atomic(struct stem_audit *) current;
@@ -50,7 +50,7 @@ static const char *keep_name(struct stem_audit *a, const char *name)
     return names[a->n_names++];
 }
 
-static void keep(struct stem_audit *a, const struct stem_cupti_kernel *k)
+static void keep(struct stem_audit *a, const char *of, struct stem_audit_record record)
 {
     if (a->n == a->cap) {
         size_t cap = a->cap ? a->cap * 2 : 4096;
@@ -62,20 +62,36 @@ static void keep(struct stem_audit *a, const struct stem_cupti_kernel *k)
         a->records = records;
         a->cap = cap;
     }
-    const char *name = keep_name(a, k->name);
-    if (!name) {
+    record.name = keep_name(a, of);
+    if (!record.name) {
         a->out_of_memory = true;
         return;
     }
-    a->records[a->n++] = (struct stem_audit_record){
-        .name = name,
-        .stream = k->stream,
-        .graph = k->graph,
-        .graph_node = k->graph_node,
-        .correlation = k->correlation,
-        .start_ns = k->start,
-        .end_ns = k->end,
-    };
+    a->records[a->n++] = record;
+}
+
+#define HEAD(r, what)                                                                                                \
+    .kind = (what), .stream = (r)->stream, .graph = (r)->graph, .graph_node = (r)->graph_node,                       \
+    .correlation = (r)->correlation, .start_ns = (r)->start, .end_ns = (r)->end
+
+/* Records without an end are of work that CUPTI could not time. */
+static void read_record(struct stem_audit *a, const void *record)
+{
+    const struct stem_cupti_kernel *k = record;
+    const struct stem_cupti_memset *m = record;
+    const struct stem_cupti_memcpy *c = record;
+    if (k->kind == STEM_CUPTI_CONCURRENT_KERNEL && k->end) {
+        struct stem_audit_record r = {HEAD(k, STEM_AUDIT_KERNEL)};
+        for (int i = 0; i < 3; i++) {
+            r.grid[i] = (uint32_t)k->grid[i];
+            r.block[i] = (uint32_t)k->block[i];
+        }
+        keep(a, k->name, r);
+    } else if (k->kind == STEM_CUPTI_MEMSET && m->end) {
+        keep(a, "memset", (struct stem_audit_record){HEAD(m, STEM_AUDIT_MEMSET), .bytes = m->bytes});
+    } else if (k->kind == STEM_CUPTI_MEMCPY && c->end) {
+        keep(a, "memcpy", (struct stem_audit_record){HEAD(c, STEM_AUDIT_MEMCPY), .bytes = c->bytes});
+    }
 }
 
 static void request(uint8_t **buffer, size_t *size, size_t *max_records)
@@ -93,11 +109,8 @@ static void complete(struct CUctx_st *ctx, uint32_t stream, uint8_t *buffer, siz
     size_t dropped = 0;
     if (a) {
         pthread_mutex_lock(&a->lock);
-        while (valid_size && a->cupti.next_record(buffer, valid_size, &record) == 0) {
-            const struct stem_cupti_kernel *k = record;
-            if (k->kind == STEM_CUPTI_CONCURRENT_KERNEL && k->end)
-                keep(a, k);
-        }
+        while (valid_size && a->cupti.next_record(buffer, valid_size, &record) == 0)
+            read_record(a, record);
         if (a->cupti.dropped(ctx, stream, &dropped) == 0)
             a->dropped += dropped;
         pthread_mutex_unlock(&a->lock);
@@ -106,6 +119,8 @@ static void complete(struct CUctx_st *ctx, uint32_t stream, uint8_t *buffer, siz
 }
 
 /* ---- CUPTI ---- */
+
+static const int kinds[] = {STEM_CUPTI_CONCURRENT_KERNEL, STEM_CUPTI_MEMSET, STEM_CUPTI_MEMCPY};
 
 static bool symbol(struct stem_cupti *c, const char *name, void *member)
 {
@@ -161,8 +176,9 @@ enum stem_status stem_audit_start(const struct stem_audit_options *options, stru
         s = stem_fail(err, STEM_E_BUSY, "an audit is running in this process, and CUPTI allows one");
     if (!s) {
         int code = a->cupti.register_callbacks(request, complete);
-        if (!code)
-            code = a->cupti.enable(STEM_CUPTI_CONCURRENT_KERNEL);
+        a->memory = options && options->memory;
+        for (uint32_t i = 0; !code && i < (a->memory ? 3 : 1); i++)
+            code = a->cupti.enable(kinds[i]);
         if (code)
             s = fail_cupti(&a->cupti, code, "starting to collect kernel records", err);
     }
@@ -187,11 +203,35 @@ static void detach(struct stem_audit *a)
 {
     struct stem_audit *self = a;
     a->cupti.flush_all(STEM_CUPTI_FLUSH_FORCED);
-    a->cupti.disable(STEM_CUPTI_CONCURRENT_KERNEL);
+    for (uint32_t i = 0; i < (a->memory ? 3 : 1); i++)
+        a->cupti.disable(kinds[i]);
     atomic_compare_exchange_strong(&current, &self, NULL);
     pthread_mutex_lock(&a->lock);
     a->stopped = true;
     pthread_mutex_unlock(&a->lock);
+}
+
+enum stem_status stem_audit_take(struct stem_audit *a, const struct stem_audit_record **records, uint32_t *n,
+                                 struct stem_rt_error *err)
+{
+    stem_error_clear(err);
+    *records = NULL;
+    *n = 0;
+    if (!a->stopped)
+        a->cupti.flush_all(STEM_CUPTI_FLUSH_FORCED);
+    pthread_mutex_lock(&a->lock);
+    struct stem_audit_record *first = a->n > a->taken ? a->records + a->taken : NULL;
+    size_t count = a->n - a->taken;
+    bool full = a->out_of_memory;
+    a->taken = a->n;
+    if (first)
+        qsort(first, count, sizeof *first, by_start);
+    pthread_mutex_unlock(&a->lock);
+    if (full)
+        return stem_fail(err, STEM_E_MEMORY, "out of memory for %zu records", count);
+    *records = first;
+    *n = (uint32_t)count;
+    return STEM_OK;
 }
 
 enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_record **records, uint32_t *n,
@@ -274,7 +314,7 @@ uint32_t stem_count_lanes(const struct stem_audit_record *records, size_t n, uin
         return STEM_NONE;
     }
     for (size_t i = 0; i < n; i++)
-        if (records[i].graph)
+        if (records[i].graph && records[i].kind == STEM_AUDIT_KERNEL)
             uses[used++] = (struct use){records[i].correlation, records[i].stream, i};
     if (used)
         qsort(uses, used, sizeof *uses, by_replay);

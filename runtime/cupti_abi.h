@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of CUPTI's activity API that the audit uses: entry points, and the head of a kernel record. The head has
- * been the same since CUpti_ActivityKernel8 (CUDA 11.8); later versions only append. A test compares it with
- * <cupti.h>.
+ * The part of CUPTI's activity API that the audit uses: entry points, and the heads of its records. They have been the
+ * same since CUDA 11.8 (CUpti_ActivityKernel8, ..Memset4, ..Memcpy5); later versions only append. A test compares them
+ * with <cupti.h>.
  */
 #ifndef STEM_RUNTIME_CUPTI_ABI_H
 #define STEM_RUNTIME_CUPTI_ABI_H
@@ -12,7 +12,7 @@
 
 struct CUctx_st;
 
-enum { STEM_CUPTI_CONCURRENT_KERNEL = 10, STEM_CUPTI_FLUSH_FORCED = 1 };
+enum { STEM_CUPTI_MEMCPY = 1, STEM_CUPTI_MEMSET = 2, STEM_CUPTI_CONCURRENT_KERNEL = 10, STEM_CUPTI_FLUSH_FORCED = 1 };
 
 /* Also the head of every other record, as far as `kind`. */
 struct stem_cupti_kernel {
@@ -32,6 +32,28 @@ struct stem_cupti_kernel {
     uint32_t shared_executed;
     uint64_t graph_node;
     int32_t shmem_limit;
+    uint32_t graph;
+} __attribute__((packed, aligned(8)));
+
+struct stem_cupti_memset {
+    int32_t kind;
+    uint32_t value;
+    uint64_t bytes, start, end;
+    uint32_t device, context, stream, correlation;
+    uint16_t flags, memory_kind;
+    uint32_t padding;
+    void *reserved;
+    uint64_t graph_node;
+    uint32_t graph;
+} __attribute__((packed, aligned(8)));
+
+struct stem_cupti_memcpy {
+    int32_t kind;
+    uint8_t copy_kind, from_kind, to_kind, flags;
+    uint64_t bytes, start, end;
+    uint32_t device, context, stream, correlation, runtime_correlation, padding;
+    void *reserved;
+    uint64_t graph_node;
     uint32_t graph;
 } __attribute__((packed, aligned(8)));
 

@@ -379,20 +379,29 @@ STEM_API struct CUgraph_st *stem_graph_cuda(const struct stem_graph *g, uint32_t
 
 struct stem_audit_options {
     const char *cupti; /* path of libcupti; NULL: searched for like NVRTC */
+    bool memory;       /* records of memsets and copies too */
 };
+enum stem_audit_kind { STEM_AUDIT_KERNEL, STEM_AUDIT_MEMSET, STEM_AUDIT_MEMCPY };
 struct stem_audit_record {
-    const char *name; /* of the kernel; valid until the audit is freed */
+    const char *name; /* of the kernel, or "memset", "memcpy"; valid until the audit is freed */
+    enum stem_audit_kind kind;
     uint32_t stream;  /* CUPTI's stream id: the lane, when graph is not 0 */
     uint32_t graph;   /* CUPTI's graph id, 0 outside graphs */
     uint64_t graph_node;
     uint32_t correlation; /* one for each replay */
     uint64_t start_ns, end_ns;
+    uint32_t grid[3], block[3]; /* KERNEL */
+    uint64_t bytes;             /* MEMSET, MEMCPY */
 };
 /* Loads CUPTI and starts to collect kernel records. Call it before stem_rt_open where possible: work of a context
  * that exists already may be recorded incompletely. One audit at a time in a process: CUPTI is a per-process
  * facility. */
 STEM_API enum stem_status stem_audit_start(const struct stem_audit_options *options, struct stem_audit **audit,
                                            struct stem_rt_error *err);
+/* Flushes, and hands over what was recorded since the last take, in order of start; everything launched must have been
+ * synchronised. The records are valid until the next launch, take or stop. */
+STEM_API enum stem_status stem_audit_take(struct stem_audit *a, const struct stem_audit_record **records, uint32_t *n,
+                                          struct stem_rt_error *err);
 /* Flushes and stops; everything launched must have been synchronised. The records are in order of start. */
 STEM_API enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_record **records, uint32_t *n,
                                           struct stem_rt_error *err);

@@ -235,7 +235,7 @@ int stem_cmd_bench(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &b);
     g.seed = b.seed;
     int status = STEM_EXIT_WORLD;
-    if (stem_gpu_open(&g, 0, false, &err) != STEM_OK) {
+    if (stem_gpu_open(&g, 0, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
         status = stem_cli_rt_error(&err);
     } else {
         b.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);

@@ -23,7 +23,7 @@ enum { OPT_OPEN = 0x400, OPT_TRACE };
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Where to write the page (default NAME.html)", 11},
-    {"trace", OPT_TRACE, "FILE", 0, "Measured times: a trace in Chrome's JSON format, of the first specialisation",
+    {"trace", OPT_TRACE, "FILE", 0, "Measured times and lanes: a trace in Chrome's JSON format, as run --profile writes it",
      11},
     {"open", OPT_OPEN, 0, 0, "Open the page with xdg-open", 11},
     {0}};
@@ -72,22 +72,39 @@ static bool open_page(const char *path)
     return false;
 }
 
+/* Specialisations without an event keep their estimates; at least one must have them. */
+static const struct stem_timeline **read_trace(const char *path, const struct stem_plan *p, struct stem_arena *a)
+{
+    const char *why = NULL, *first = NULL;
+    struct stem_source *text = stem_source_read(a, path, &why);
+    const struct stem_timeline **all = STEM_NEW_ARRAY(a, const struct stem_timeline *, p->n_variants);
+    bool any = false;
+    if (!text) {
+        stem_cli_error("%s", why);
+        return NULL;
+    }
+    for (uint32_t k = 0; k < p->n_variants; k++) {
+        struct stem_timeline *t = STEM_NEW(a, struct stem_timeline);
+        if (stem_timeline_trace(p, &p->variants[k], text->text, text->len, a, t, &why)) {
+            all[k] = t;
+            any = true;
+        } else if (!first) {
+            first = why;
+        }
+    }
+    if (!any)
+        stem_cli_error("%s: %s", path, first);
+    return any ? all : NULL;
+}
+
 static int write_page(const struct report_args *args, struct stem_report *r)
 {
     struct stem_arena *a = stem_arena_new();
-    struct stem_timeline measured;
     struct stem_out page = {0};
-    const char *why = NULL, *path = args->out ? args->out : stem_arena_printf(a, "%s.html", r->plan->name);
+    const char *path = args->out ? args->out : stem_arena_printf(a, "%s.html", r->plan->name);
     int status = STEM_EXIT_WORLD;
-    if (args->trace) {
-        struct stem_source *text = stem_source_read(a, args->trace, &why);
-        if (!text ||
-            !stem_timeline_trace(r->plan, &r->plan->variants[0], text->text, text->len, a, &measured, &why)) {
-            stem_cli_error(text ? "%s: %s" : "%.0s%s", args->trace, why);
-            goto done;
-        }
-        r->measured = &measured;
-    }
+    if (args->trace && !(r->measured = read_trace(args->trace, r->plan, a)))
+        goto done;
     stem_report_html(r, &page);
     if (!stem_cli_write(path, stem_out_text(&page), page.len))
         goto done;

@@ -23,6 +23,7 @@ enum {
     OPT_POOL,
     OPT_WEIGHTS,
     OPT_INDEX,
+    OPT_PROFILE,
 };
 
 static const struct argp_option options[] = {
@@ -37,6 +38,8 @@ static const struct argp_option options[] = {
     {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
     {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},
     {"audit", OPT_AUDIT, 0, 0, "GPU: count lanes by CUPTI kernel records; fail if they are not the plan's", 12},
+    {"profile", OPT_PROFILE, "FILE", OPTION_ARG_OPTIONAL,
+     "GPU: measure each op of a replay with CUPTI; print a table, write a trace (default NAME.profile.json)", 12},
     {"poison", OPT_POISON, 0, 0, "GPU: fill the slab with NaN before every replay; the results must stay the same", 12},
     {"chaos", OPT_CHAOS, 0, 0, "GPU: delay each branch in turn with poisoned memory; compare with one stream", 12},
     {0}};
@@ -81,6 +84,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_POOL: r->pool = word(state, arg, "--memory", memories) == 1; return 0;
     case OPT_COMPARE: word(state, arg, "--compare", oracles), r->compare = true; return 0;
     case OPT_AUDIT: r->audit = true; return 0;
+    case OPT_PROFILE:
+        r->profile = true;
+        r->profile_path = arg;
+        return 0;
     case OPT_POISON: r->poison = true; return 0;
     case OPT_CHAOS: r->chaos = true; return 0;
     case OPT_WEIGHTS:
@@ -96,6 +103,10 @@ static const struct argp argp = {options, parse, "FILE", "Compiles a .stem file 
 /* Options that the other device would silently ignore. */
 static bool fits_device(const struct stem_run *r)
 {
+    if (r->device == STEM_RUN_CPU && r->profile) {
+        stem_cli_error("--profile measures a GPU; the estimates are drawn by 'mainstem compile FILE -o DIR --emit=trace'");
+        return false;
+    }
     if (r->device == STEM_RUN_CPU && (r->audit || r->chaos || r->compare || r->poison)) {
         stem_cli_error("--audit, --chaos, --compare and --poison need a GPU; on the CPU device use --orders=N");
         return false;

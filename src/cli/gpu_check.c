@@ -7,10 +7,11 @@
 #include "base/arena.h"
 #include "cli/caller.h"
 
-enum stem_status stem_gpu_open(struct stem_gpu *g, int device, bool audit, struct stem_rt_error *err)
+enum stem_status stem_gpu_open(struct stem_gpu *g, int device, enum stem_gpu_records audit, struct stem_rt_error *err)
 {
     enum stem_status s = STEM_OK;
-    if (audit && (s = stem_audit_start(NULL, &g->audit, err)) != STEM_OK)
+    struct stem_audit_options a = {.memory = audit == STEM_GPU_EVERYTHING};
+    if (audit && (s = stem_audit_start(&a, &g->audit, err)) != STEM_OK)
         return s;
     struct stem_rt_options o = {.device = device, .log = stem_cli_log(), .compiler = {.log = stem_cli_log()}};
     if ((s = stem_rt_open(&o, &g->rt, err)) == STEM_OK && (s = stem_rt_info(g->rt, &g->info, err)) == STEM_OK)

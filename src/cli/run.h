@@ -18,7 +18,8 @@ struct stem_run {
     uint64_t seed;
     uint32_t orders;      /* CPU: random legal orders to try */
     bool compare;         /* GPU: each op against its CPU reference */
-    bool audit, poison, chaos, pool;
+    bool audit, poison, chaos, pool, profile;
+    const char *profile_path; /* NULL: the default */
     uint32_t device_index;
     const char **weights; /* .safetensors files */
     uint32_t n_weights;

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "cli/device.h"
 #include "cli/gpu_check.h"
+#include "cli/profile.h"
 #include "cli/summary.h"
 #include "cli/weights.h"
 
@@ -61,14 +62,15 @@ static int time_replays(struct stem_gpu *g, struct stem_replay *p, uint32_t iter
             us[i - warmup] = one;
     }
     if (fine)
-        printf("  time           %.1f us median of %u (%.1f to %.1f)\n", stem_quantile(us, iters, 0.5), iters,
-               stem_quantile(us, iters, 0.1), stem_quantile(us, iters, 0.9));
+        printf("  time           %.1f us median of %u (%.1f to %.1f)%s\n", stem_quantile(us, iters, 0.5), iters,
+               stem_quantile(us, iters, 0.1), stem_quantile(us, iters, 0.9),
+               g->audit ? ", while CUPTI records every kernel" : "");
     free(us);
     stem_timer_free(t);
     return fine ? STEM_EXIT_OK : stem_cli_rt_error(&err);
 }
 
-static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_run *r)
+static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_run *r, struct stem_profiles *profiles)
 {
     struct stem_rt_error err;
     struct stem_replay p = {0};
@@ -90,6 +92,8 @@ static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_r
     status = stem_gpu_check_bits(g, variant, &p, r->poison ? r->iters : 1, r->poison);
     if (status == STEM_EXIT_OK)
         status = time_replays(g, &p, r->iters, r->warmup);
+    if (status == STEM_EXIT_OK && r->profile)
+        status = stem_profile_replays(g, &p, r->iters < 50 ? r->iters : 50, profiles);
     stem_replay_free(g, &p);
     if (status == STEM_EXIT_OK && r->chaos)
         status = stem_gpu_check_chaos(g, variant, r->iters);
@@ -98,12 +102,17 @@ static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_r
     return status;
 }
 
-static int run_all(struct stem_gpu *g, const struct stem_run *r)
+static int run_all(struct stem_gpu *g, const struct stem_run *r, const struct stem_source *source)
 {
     const struct stem_plan *plan = g->many.plan;
+    struct stem_profiles profiles;
     int status = STEM_EXIT_OK;
+    stem_profiles_new(&profiles, plan);
     for (uint32_t v = 0; status == STEM_EXIT_OK && v < plan->n_variants; v++)
-        status = run_variant(g, v, r);
+        status = run_variant(g, v, r, &profiles);
+    if (status == STEM_EXIT_OK && r->profile)
+        status = stem_profiles_write(&profiles, g, source, r->by, r->profile_path);
+    stem_profiles_free(&profiles);
     if (status == STEM_EXIT_OK && r->audit)
         status = stem_gpu_check_lanes(g, r->by, 5);
     return status;
@@ -124,7 +133,7 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
         } else if ((one = stem_cli_compile_single(&r->compile, &status)) && one->plan) {
             struct stem_exec_options o = {.memory = r->pool ? STEM_MEMORY_POOL : STEM_MEMORY_SLAB};
             if (stem_gpu_load(g, many->plan, one->plan, &o, &err))
-                status = run_all(g, r);
+                status = run_all(g, r, many->source);
             else
                 status = stem_cli_rt_error(&err);
         }
@@ -145,7 +154,11 @@ int stem_run_gpu(struct stem_run *r, bool *no_gpu)
     struct stem_gpu g = {.seed = r->seed};
     struct stem_rt_error err;
     *no_gpu = false;
-    enum stem_status s = stem_gpu_open(&g, (int)r->device_index, r->audit, &err);
+    enum stem_status s = stem_gpu_open(&g, (int)r->device_index,
+                                       r->profile ? STEM_GPU_EVERYTHING
+                                       : r->audit ? STEM_GPU_KERNELS
+                                                  : STEM_GPU_NO_RECORDS,
+                                       &err);
     if (r->device == STEM_RUN_AUTO && no_device(s)) {
         *no_gpu = true;
         return STEM_EXIT_OK;

@@ -217,8 +217,8 @@ static json_t *variant(const struct stem_report *r, uint32_t k)
     struct stem_folds folds;
     stem_alike_find(v, a, &alike);
     stem_folds_find(v, &alike, a, &folds);
-    if (k == 0 && r->measured)
-        t = *r->measured;
+    if (r->measured && r->measured[k])
+        t = *r->measured[k];
     else
         stem_timeline_estimate(v, r->plan->n_streams, a, &t);
     json_t *dim = json_array(), *fold = json_array();
@@ -236,6 +236,10 @@ static json_t *variant(const struct stem_report *r, uint32_t k)
     put_buffers(v, a, out);
     put_edges(v, out);
     put_lanes(v, a, out);
+    json_t *seen = t.lane ? json_array() : json_null();
+    for (uint32_t i = 0; t.lane && i < v->n_ops; i++)
+        json_array_append_new(seen, json_integer(t.lane[i]));
+    json_object_set_new(out, "measured_lane", seen);
     put_reasons(r->programs ? r->programs[k] : NULL, a, out);
     stem_arena_free(a);
     return out;

@@ -28,17 +28,54 @@ struct stem_timeline {
     bool *critical; /* on one longest chain of ops that leads to the end; its parts follow each other without a gap */
     double length;  /* the last end */
     bool measured;  /* times are from a trace, not from estimates */
+    uint32_t *lane; /* by op, as measured; NULL: not known */
 };
+/* All zero. */
+void stem_timeline_new(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t);
+/* After start and end were set from measurements: `critical` and `length`. */
+void stem_timeline_finish(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t);
 
+/* The bandwidth that the bounds are of, as microseconds for each byte. */
+double stem_us_per_byte(const struct stem_plan_variant *v);
 /* By the estimates: an op starts when its stream is free, what it waits for is done, and the segments before its own
  * have ended. The rule is that of stem_schedule_estimate, so `length` is the variant's critical_path_us. */
 void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_streams, struct stem_arena *a,
                             struct stem_timeline *t);
 /* From a trace in Chrome's JSON format: complete events ("ph": "X") that name ops in args.op (a number), by the op's
- * name, or by the kernel's name; the k-th event of a name is the k-th op of that name. False, with *why in the arena,
- * if the text is no such trace, or an op has no event. */
+ * name, or by the kernel's name; the k-th event of a name is the k-th op of that name. Events with args.op are of the
+ * variant whose number is their pid. False, with *why in the arena, if the text is no such trace, an op has no event,
+ * or an event with a number has another name than the op: the trace is of another plan. */
 bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_variant *v, const char *text, size_t len,
                          struct stem_arena *a, struct stem_timeline *t, const char **why);
+
+/* ---- what was measured (profile.c) ---- */
+
+enum stem_event_kind { STEM_EVENT_KERNEL, STEM_EVENT_MEMSET, STEM_EVENT_COPY };
+
+/* Work of one replay as the device did it. */
+struct stem_event {
+    const char *name; /* of the kernel */
+    enum stem_event_kind kind;
+    uint32_t stream, graph, correlation; /* CUPTI's; graph 0: launched eagerly */
+    uint64_t node;                       /* of the graph */
+    uint32_t grid[3], block[3];          /* KERNEL */
+    uint64_t bytes;                      /* MEMSET, COPY */
+    double start, end;                   /* us */
+};
+
+struct stem_profile {
+    struct stem_timeline when; /* with lanes */
+    uint32_t n_lanes;
+    bool graph;                             /* lanes are a graph's, not streams */
+    uint32_t by_order, by_number, guessed;  /* ops by how their record was found; see profile.c */
+    uint32_t broken;                        /* edges that the times contradict */
+};
+/* The op of each record; every op has one, and every record is of one. False, with *why in the arena, if there are
+ * too many or too few of some kind. */
+bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant *v, const struct stem_event *events,
+                      uint32_t n, struct stem_arena *a, struct stem_profile *out, const char **why);
+/* How sure that is, in words. */
+const char *stem_profile_proof(const struct stem_profile *p, const struct stem_plan_variant *v, struct stem_arena *a);
 
 /* ---- repeats (fold.c) ---- */
 
@@ -84,6 +121,14 @@ bool stem_schedule_same(const struct stem_plan_variant *a, const struct stem_pla
 void stem_schedule_dot(const struct stem_plan *p, struct stem_out *o);
 /* Chrome's trace format (Perfetto, chrome://tracing): a process for each variant, a track for each stream. */
 void stem_schedule_trace(const struct stem_plan *p, struct stem_out *o);
+/* The same of what was measured, a track for each lane. */
+struct stem_trace {
+    const struct stem_plan *plan;
+    const struct stem_profile *profiles; /* of each variant */
+    const struct stem_source *source;    /* NULL: ops have no text */
+    const char *device, *way;
+};
+void stem_profile_trace(const struct stem_trace *t, struct stem_out *o);
 
 /* ---- comparison (diff.c) ---- */
 
@@ -102,7 +147,7 @@ struct stem_report {
     const struct stem_program *const *programs; /* of the variants, or NULL when the plan was read from a file */
     const struct stem_source *source;           /* NULL: the Source panel says that there is none */
     const struct stem_diags *diags;             /* remarks and warnings; may be NULL */
-    const struct stem_timeline *measured;       /* of variant 0, or NULL */
+    const struct stem_timeline *const *measured; /* of each variant, or NULL; NULL: of none */
     const char *order;                          /* "main-first", ..., NULL: not known */
 };
 

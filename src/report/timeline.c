@@ -7,6 +7,14 @@
 #include <jansson.h>
 #include <string.h>
 
+double stem_us_per_byte(const struct stem_plan_variant *v)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        bytes += (double)(v->ops[i].bytes_read + v->ops[i].bytes_written);
+    return bytes > 0 ? v->floor_us / bytes : 0;
+}
+
 struct chain {
     uint32_t *cause;   /* the op whose end let this one start; STEM_NONE: nothing did */
     uint32_t last_end; /* of the segments before: the op that ended last */
@@ -32,7 +40,7 @@ static void follow(struct chain *c, struct stem_timeline *t, uint32_t op, uint32
     }
 }
 
-static void timeline_new(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
+void stem_timeline_new(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
 {
     *t = (struct stem_timeline){.n = v->n_ops,
                                 .start = STEM_NEW_ARRAY(a, double, v->n_ops + 1),
@@ -45,7 +53,7 @@ void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_stream
 {
     struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};
     uint32_t *last = STEM_NEW_ARRAY(a, uint32_t, n_streams + 1), e = 0, longest = STEM_NONE;
-    timeline_new(v, a, t);
+    stem_timeline_new(v, a, t);
     for (uint32_t s = 0; s < n_streams; s++)
         last[s] = STEM_NONE;
     for (uint32_t i = 0; i < v->n_ops; i++) {
@@ -72,7 +80,10 @@ struct reader {
     const struct stem_plan *p;
     const struct stem_plan_variant *v;
     struct stem_timeline *t;
+    struct stem_arena *a;
     bool *seen;
+    uint32_t lanes; /* events that say theirs */
+    const char *why;
 };
 
 static bool names(const struct reader *r, uint32_t op, const char *name, bool kernel)
@@ -99,11 +110,21 @@ static uint32_t op_of(const struct reader *r, const json_t *event)
     return STEM_NONE;
 }
 
+/* A trace of ours names its ops too: other names mean another plan. */
+static void check_name(struct reader *r, const json_t *event, uint32_t op)
+{
+    const char *name = json_string_value(json_object_get(event, "name"));
+    if (json_object_get(json_object_get(event, "args"), "op") && name && !names(r, op, name, false) &&
+        !names(r, op, name, true) && !r->why)
+        r->why = stem_arena_printf(r->a, "op %u is '%s' there and '%s' here: the trace is of another plan", op, name,
+                                   r->v->ops[op].name);
+}
+
 static void read_event(struct reader *r, const json_t *event)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     json_t *ts = json_object_get(event, "ts"), *dur = json_object_get(event, "dur"),
-           *pid = json_object_get(event, "pid");
+           *pid = json_object_get(event, "pid"), *lane = json_object_get(json_object_get(event, "args"), "lane");
     if (!phase || strcmp(phase, "X") || !json_is_number(ts) || !json_is_number(dur) || json_number_value(dur) < 0)
         return;
     /* Traces of ours have a process for each variant. */
@@ -112,6 +133,11 @@ static void read_event(struct reader *r, const json_t *event)
     uint32_t op = other ? STEM_NONE : op_of(r, event);
     if (op == STEM_NONE || r->seen[op])
         return;
+    check_name(r, event, op);
+    if (json_is_integer(lane) && json_integer_value(lane) >= 0 && json_integer_value(lane) < r->v->n_ops) {
+        r->t->lane[op] = (uint32_t)json_integer_value(lane);
+        r->lanes++;
+    }
     r->seen[op] = true;
     r->t->start[op] = json_number_value(ts);
     r->t->end[op] = json_number_value(ts) + json_number_value(dur);
@@ -119,7 +145,7 @@ static void read_event(struct reader *r, const json_t *event)
 
 /* Backwards from the last end: the op that ended last before this one started, on its stream or with an edge to it.
  */
-static void measured_chain(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
+void stem_timeline_finish(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
 {
     struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};
     double *latest = STEM_NEW_ARRAY(a, double, v->n_ops + 1);
@@ -141,12 +167,13 @@ bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_varia
     json_error_t error;
     json_t *all = json_loadb(text, len, 0, &error),
            *events = json_is_array(all) ? all : json_object_get(all, "traceEvents");
-    struct reader r = {p, v, t, STEM_NEW_ARRAY(a, bool, v->n_ops + 1)};
+    struct reader r = {.p = p, .v = v, .t = t, .a = a, .seen = STEM_NEW_ARRAY(a, bool, v->n_ops + 1)};
     double begin = 0;
     size_t i;
     json_t *event;
-    timeline_new(v, a, t);
+    stem_timeline_new(v, a, t);
     t->measured = true;
+    t->lane = STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1);
     if (!json_is_array(events)) {
         *why = all ? "no traceEvents" : stem_arena_printf(a, "line %d: %s", error.line, error.text);
         json_decref(all);
@@ -154,6 +181,12 @@ bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_varia
     }
     json_array_foreach(events, i, event) read_event(&r, event);
     json_decref(all);
+    if (r.why) {
+        *why = r.why;
+        return false;
+    }
+    if (r.lanes < v->n_ops)
+        t->lane = NULL;
     for (uint32_t k = 0; k < v->n_ops; k++) {
         if (!r.seen[k]) {
             *why = stem_arena_printf(a, "no event is about op %u, '%s'", k, v->ops[k].name);
@@ -165,6 +198,6 @@ bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_varia
         t->start[k] -= begin;
         t->end[k] -= begin;
     }
-    measured_chain(v, a, t);
+    stem_timeline_finish(v, a, t);
     return true;
 }

@@ -132,6 +132,8 @@ struct fc_op {
     bool done, wanted;
     struct fc_work work;
     struct fc_exec *exec; /* launched by this graph */
+    uint32_t correlation, lane, node; /* what records say: the launch, the stream or lane, the graph's node */
+    uint64_t start, end;              /* in the model of time (cupti.c); end is 0 until it has run */
     struct fc_ops deps, succs;
 };
 
@@ -146,6 +148,7 @@ void fc_sync_ops(const struct fc_ops *targets, uint32_t stream); /* these, and a
 void fc_sync_all(void);
 bool fc_stream_busy(uint32_t stream, const struct fc_ops *tail);
 void fc_sched_reset(void);
+void fc_cupti_record(struct fc_op *op); /* as it executes */
 uint32_t fc_pending(void);
 bool fc_pending_module(const struct fc_module *m);
 
@@ -245,6 +248,7 @@ struct fc_item {            /* a node of an instantiated graph, in topological o
     struct fc_work work;
     FC_VEC(uint32_t) preds;
     FC_VEC(bool) programmatic;
+    uint32_t lane;
 };
 
 struct fc_exec {

@@ -99,6 +99,24 @@ static bool flatten(struct fc_exec *e, struct fc_graph *g, uint32_t entry)
     return ok;
 }
 
+/* An item goes on in the lane of the first predecessor that nobody else went on in; else it opens one. Not the rule of
+ * any driver: only a legal one. */
+static void assign_lanes(struct fc_exec *e)
+{
+    bool *taken = fc_alloc(e->items.len * sizeof *taken);
+    uint32_t n = 0;
+    for (size_t i = 0; i < e->items.len; i++) {
+        struct fc_item *item = &e->items.at[i];
+        size_t k = 0;
+        while (k < item->preds.len && taken[item->preds.at[k]])
+            k++;
+        item->lane = k < item->preds.len ? e->items.at[item->preds.at[k]].lane : n++;
+        if (k < item->preds.len)
+            taken[item->preds.at[k]] = true;
+    }
+    free(taken);
+}
+
 static CUresult instantiate(CUgraphExec *out, struct fc_graph *g, uint64_t flags)
 {
     if (!g || !out || flags > 15)
@@ -118,6 +136,7 @@ static CUresult instantiate(CUgraphExec *out, struct fc_graph *g, uint64_t flags
         fc_kill(e);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    assign_lanes(e);
     g->execs++;
     *out = (CUgraphExec)e;
     return CUDA_SUCCESS;
@@ -247,6 +266,9 @@ static struct fc_op *submit_item(struct fc_exec *e, const struct fc_item *item, 
             FC_PUSH(&programmatic, false);
         }
     struct fc_op *op = submit(e, fc_work_clone(&item->work), stream, &deps, programmatic.at);
+    op->correlation = first->correlation;
+    op->lane = 1000 * e->o.id + item->lane;
+    op->node = item->source ? item->source->o.id : 0;
     FC_FREE(&programmatic);
     track_memory(&item->work);
     track_event(&item->work, op);

@@ -1,10 +1,16 @@
 # The stand-in driver, and what is tested with it instead of a GPU.
 check_LTLIBRARIES += libfakecuda.la
 libfakecuda_la_SOURCES = \
-	%D%/abi.h %D%/core.h %D%/driver.h %D%/fakecuda.h %D%/capture.c %D%/device.c %D%/exec.c %D%/graph.c \
+	%D%/abi.h %D%/core.h %D%/driver.h %D%/fakecuda.h %D%/capture.c %D%/cupti.c %D%/device.c %D%/exec.c %D%/graph.c \
 	%D%/memory.c %D%/module.c %D%/node.c %D%/nvrtc.c %D%/sched.c %D%/state.c %D%/stream.c %D%/work.c
 libfakecuda_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)
 libfakecuda_la_LIBADD = -lpthread
+
+# The same as a whole GPU for the command line: it executes the kernels of a plan (FAKEGPU_PLAN) with the C references.
+check_LTLIBRARIES += libfakegpu.la
+libfakegpu_la_SOURCES = %D%/gpu.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h
+libfakegpu_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)
+libfakegpu_la_LIBADD = libfakecuda.la libstem-core.la libstem-rt.la
 
 if HAVE_CUNIT
 FAKECUDA_TESTS =

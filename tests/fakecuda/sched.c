@@ -15,6 +15,7 @@ static struct fc_op *pending; /* in issue order */
 static uint32_t n_pending;
 static struct fc_ops ready; /* of those, what waits for nothing */
 static uint64_t seq;
+static uint32_t launches;
 
 struct fc_op *fc_ref(struct fc_op *op)
 {
@@ -49,6 +50,7 @@ void fc_ops_add(struct fc_ops *v, struct fc_op *op)
 
 static void depend(struct fc_op *op, struct fc_op *on)
 {
+    op->start = on->end > op->start ? on->end : op->start;
     if (on->done)
         return;
     size_t n = op->deps.len;
@@ -64,7 +66,8 @@ struct fc_op *fc_submit(struct fc_work work, uint32_t stream, const struct fc_op
     struct fc_op *op = fc_alloc(sizeof *op);
     op->seq = ++seq;
     op->refs = 1; /* the list of pending operations */
-    op->stream = stream;
+    op->stream = op->lane = stream;
+    op->correlation = ++launches;
     op->work = work;
     bool waits = work.type != CU_GRAPH_NODE_TYPE_KERNEL || work.u.launch.function->kernel->waits;
     for (size_t i = 0; i < deps->len; i++) {
@@ -125,8 +128,10 @@ static bool run_next(bool only)
     struct fc_op *op = ready.at[i];
     ready.at[i] = ready.at[--ready.len];
     /* An error of the device ends the context: nothing executes after it. */
-    if (!fc.sticky)
+    if (!fc.sticky) {
+        fc_cupti_record(op);
         fc_work_run(&op->work);
+    }
     bool wanted = op->wanted;
     complete(op);
     return wanted;

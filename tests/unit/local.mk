@@ -89,6 +89,9 @@ UNIT_TESTS += %D%/test_expr
 %C%_test_expr_SOURCES = %D%/test_expr.c %D%/unit.h
 %C%_test_expr_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_profile
+%C%_test_profile_SOURCES = %D%/test_profile.c %D%/unit.h
+%C%_test_profile_LDADD = $(UNIT_LDADD)
 UNIT_TESTS += %D%/test_report
 %C%_test_report_SOURCES = %D%/test_report.c %D%/unit.h
 %C%_test_report_LDADD = $(UNIT_LDADD)

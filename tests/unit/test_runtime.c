@@ -25,6 +25,25 @@ SAME_PLACE(correlation, correlationId);
 SAME_PLACE(name, name);
 SAME_PLACE(graph_node, graphNodeId);
 SAME_PLACE(graph, graphId);
+_Static_assert(offsetof(struct stem_cupti_kernel, grid) == offsetof(CUpti_ActivityKernel9, gridX), "grid");
+_Static_assert(offsetof(struct stem_cupti_kernel, block) == offsetof(CUpti_ActivityKernel9, blockX), "block");
+#define SAME_START(ours, ours_at, theirs, theirs_at)                                                                 \
+    _Static_assert(offsetof(struct ours, ours_at) == offsetof(theirs, theirs_at) &&                                  \
+                       sizeof((struct ours){0}.ours_at) == sizeof((theirs){0}.theirs_at),                            \
+                   #ours)
+#define SAME_HEAD(ours, theirs)                                                                                      \
+    SAME_START(ours, kind, theirs, kind);                                                                            \
+    SAME_START(ours, bytes, theirs, bytes);                                                                          \
+    SAME_START(ours, start, theirs, start);                                                                          \
+    SAME_START(ours, end, theirs, end);                                                                              \
+    SAME_START(ours, stream, theirs, streamId);                                                                      \
+    SAME_START(ours, correlation, theirs, correlationId);                                                            \
+    SAME_START(ours, graph_node, theirs, graphNodeId);                                                               \
+    SAME_START(ours, graph, theirs, graphId)
+SAME_HEAD(stem_cupti_memset, CUpti_ActivityMemset4);
+SAME_HEAD(stem_cupti_memcpy, CUpti_ActivityMemcpy5);
+_Static_assert(STEM_CUPTI_MEMSET == (int)CUPTI_ACTIVITY_KIND_MEMSET, "kind");
+_Static_assert(STEM_CUPTI_MEMCPY == (int)CUPTI_ACTIVITY_KIND_MEMCPY, "kind");
 _Static_assert(STEM_CUPTI_CONCURRENT_KERNEL == (int)CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kind");
 _Static_assert(STEM_CUPTI_FLUSH_FORCED == (int)CUPTI_ACTIVITY_FLAG_FLUSH_FORCED, "flag");
 #endif
