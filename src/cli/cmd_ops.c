@@ -42,6 +42,8 @@ static void print_op(const struct stem_op_def *d)
         printf("%s%s%s%s", i ? ", " : "", mode[d->params[i].mode], d->params[i].name,
                d->params[i].optional ? "?" : d->variadic && i + 1 == d->n_params ? "..." : "");
     for (uint32_t i = 0; i < d->n_attrs; i++) {
+        if (d->attrs[i].type == STEM_ATTR_TYPE_EXPR)
+            continue;
         printf("%s%s", i ? ", " : "; ", d->attrs[i].name);
         print_default(&d->attrs[i]);
         for (const char *const *w = d->attrs[i].words; w && *w; w++)

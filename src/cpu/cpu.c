@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cpu/device.h"
+#include "ops/epilogue.h"
 #include "ops/op.h"
 #include "runtime/fill.h"
 #include "runtime/mainstem_rt.h"
@@ -75,7 +76,7 @@ static bool run_reference(const struct stem_plan_op *op, void *const *data, char
         t[i] = op->operands[i].tensor;
     struct stem_concrete c = {.def = def, .operand = t, .n_in = op->n_operands - n_out, .n_out = n_out,
                               .attrs = op->attrs, .n_attrs = op->n_attrs};
-    def->reference(&c, data);
+    stem_op_reference(&c, data);
     return true;
 }
 

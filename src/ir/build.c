@@ -6,6 +6,8 @@
  */
 #include "ir/build.h"
 
+#include "ops/epilogue.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,7 +281,7 @@ void stem_op_set_cost(const struct stem_program *p, struct stem_op *op)
     struct stem_concrete c;
     stem_op_concrete(p, op, t, &c);
     if (op->class == STEM_OP_BUILTIN) {
-        op->def->cost(&c, &op->cost);
+        stem_op_cost(&c, &op->cost);
         return;
     }
     op->cost = (struct stem_cost){0};

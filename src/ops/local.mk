@@ -1,5 +1,5 @@
 # Ops, one folder each: NAME.c and NAME_ref.c below, NAME.cuh in STEM_CUH.
-libstem_core_la_SOURCES += %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.h %D%/registry.c \
+libstem_core_la_SOURCES += %D%/epilogue.c %D%/epilogue.h %D%/headers.h %D%/op.h %D%/ops.def %D%/ref.c %D%/ref.h %D%/registry.c \
 	%D%/rule.c %D%/rule.h %D%/strided.c %D%/strided.h
 
 libstem_core_la_SOURCES += %D%/argmax/argmax.c %D%/argmax/argmax.h %D%/argmax/argmax_ref.c
@@ -24,6 +24,7 @@ STEM_CUH = \
 	%D%/common/common.cuh \
 	%D%/linear/stream.cuh \
 	%D%/linear/linear.cuh \
+	%D%/linear/few.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
 	%D%/heads_linear/heads_linear.cuh \

@@ -37,7 +37,7 @@ enum stem_attr_type {
     STEM_ATTR_TYPE_BOOL,
     STEM_ATTR_TYPE_WORD,
     STEM_ATTR_TYPE_DTYPE,
-    STEM_ATTR_TYPE_EXPR /* pointwise only; not written in the language */
+    STEM_ATTR_TYPE_EXPR /* text that passes make; not written in the language */
 };
 
 struct stem_attr_def {
@@ -48,6 +48,13 @@ struct stem_attr_def {
     const char *word;         /* default of WORD, DTYPE; NULL: none */
     const char *const *words; /* WORD: allowed ones, NULL-terminated */
 };
+
+/* Of ops with `epilogue`; after their own. */
+#define STEM_EPILOGUE_ATTRS                                                                                  \
+    {"then", STEM_ATTR_TYPE_EXPR, false, 0, NULL, NULL}, {"then_of", STEM_ATTR_TYPE_EXPR, false, 0, NULL, NULL}, \
+        {"then_type", STEM_ATTR_TYPE_EXPR, false, 0, NULL, NULL},                                            \
+        {"halves", STEM_ATTR_TYPE_EXPR, false, 0, NULL, NULL}
+#define STEM_N_EPILOGUE_ATTRS 4
 
 /* Attribute values: one struct stem_attr (runtime/plan.h) for each of def->attrs, in that order. INT and BOOL are
  * kind INT; FLOAT is FLOAT; WORD, DTYPE, EXPR are TEXT. An attribute that was not given has its default; a WORD or
@@ -91,7 +98,7 @@ struct stem_lowered {
     enum stem_work work;
     const char *kernel;    /* unique C identifier for this instance, "stem_linear_bf16_n16_t8" */
     const char *code;      /* its extern "C" __global__ definition, using what `headers` define */
-    const char *headers[4]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
+    const char *headers[6]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
     uint32_t grid[3], block[3], smem;
     struct stem_scalar scalars[16];
     uint32_t n_scalars;
@@ -121,6 +128,8 @@ struct stem_op_def {
     uint32_t n_attrs;
     const char *results[4]; /* names; their number is the number of results */
     bool internal;          /* cannot be called by name in the language */
+    bool epilogue; /* one result, which may go through an expression first: epilogue.h; has STEM_EPILOGUE_ATTRS */
+    bool halves;   /* that expression may be of the two halves of the last dim */
 
     bool (*infer)(struct stem_infer *c);
     /* Composite: builds primitives for inputs `in`, sets `out`. NULL: primitive. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/epilogue.h"
 #include "ops/headers.h"
 #include "ops/op.h"
 
@@ -55,8 +56,11 @@ uint32_t stem_op_n_results(const struct stem_op_def *def)
 
 const struct stem_param *stem_op_param(const struct stem_op_def *def, uint32_t i)
 {
+    static const struct stem_param more = {"more", STEM_MODE_IN, false, false};
     if (i < def->n_params)
         return &def->params[i];
+    if (def->epilogue)
+        return &more;
     return def->variadic ? &def->params[def->n_params - 1] : NULL;
 }
 
@@ -118,7 +122,8 @@ bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c)
     uint32_t least = 0;
     for (uint32_t i = 0; i < def->n_params; i++)
         least = def->params[i].optional ? least : i + 1;
-    uint32_t most = def->variadic ? STEM_MAX_OPERANDS - stem_op_n_results(def) : def->n_params;
+    bool then = def->epilogue && stem_op_attr(def, c->attrs, "then")->text;
+    uint32_t most = def->variadic || then ? STEM_MAX_OPERANDS - stem_op_n_results(def) : def->n_params;
     if (c->n_in < least || c->n_in > most) {
         stem_error(c->diags, STEM_E_OP_ARITY, c->span, "%s takes %s%u operand%s, not %u", def->name,
                    least == most     ? ""
@@ -137,5 +142,5 @@ bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c)
         if (!check_attr(c, def, i))
             return false;
     c->n_out = stem_op_n_results(def);
-    return def->infer(c);
+    return def->infer(c) && (!then || stem_epilogue_infer(c, def));
 }

@@ -13,7 +13,7 @@
  * written into the program in the end: only the last op of a chain ever becomes text. A fused expression has at most
  * STEM_EXPR_MAX_NODES nodes and so many operands as an op may have, so a long chain is cut, and the time is linear.
  */
-#include "pass/graph.h"
+#include "pass/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +29,11 @@ struct fused {
 };
 
 struct state {
-    struct stem_program *p;
-    struct stem_pass_ctx *ctx;
-    uint32_t *reads;   /* by buffer: input operands of live ops */
-    uint32_t *version; /* by buffer: newest version */
-    bool *consumed;    /* by buffer */
-    bool *waited_for;  /* by op: named by an `after` */
+    struct stem_fuse f;
     struct fused **fused; /* by op; NULL: as it is in the program */
 };
 
-static void init(struct state *s)
+static void init(struct stem_fuse *s)
 {
     struct stem_arena *a = s->ctx->scratch;
     const struct stem_program *p = s->p;
@@ -46,7 +41,6 @@ static void init(struct state *s)
     s->version = STEM_NEW_ARRAY(a, uint32_t, p->buffers.len);
     s->consumed = STEM_NEW_ARRAY(a, bool, p->buffers.len);
     s->waited_for = STEM_NEW_ARRAY(a, bool, p->ops.len);
-    s->fused = STEM_NEW_ARRAY(a, struct fused *, p->ops.len);
     for (uint32_t i = 0; i < p->values.len; i++) {
         const struct stem_value *v = &p->values.at[i];
         s->version[v->tensor.buffer] =
@@ -66,25 +60,102 @@ static void init(struct state *s)
     }
 }
 
-static bool pointwise(const struct stem_op *op)
-{
-    return !op->dead && op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "pointwise") && !op->resource.n &&
-           !op->n_after && op->n_out == 1;
-}
+/* ---- shared with the other parts ---- */
 
-static const struct stem_operand *inputs(const struct state *s, uint32_t op, uint32_t *n)
-{
-    const struct fused *f = s->fused[op];
-    *n = f ? f->n_in : s->p->ops.at[op].n_in;
-    return f ? f->in : s->p->ops.at[op].operands;
-}
-
-static bool same_shape(const struct stem_tensor *a, const struct stem_tensor *b)
+bool stem_fuse_same_shape(const struct stem_tensor *a, const struct stem_tensor *b)
 {
     bool same = a->rank == b->rank;
     for (uint32_t i = 0; same && i < a->rank; i++)
         same = a->dim[i] == b->dim[i];
     return same;
+}
+
+bool stem_fuse_stay(const struct stem_fuse *s, const struct stem_operand *in, uint32_t n)
+{
+    bool stay = true;
+    for (uint32_t i = 0; i < n; i++) {
+        if (in[i].value.n == STEM_NONE)
+            continue;
+        const struct stem_value *v = stem_value_at(s->p, in[i].value);
+        stay &= s->version[v->tensor.buffer] == v->version && !s->consumed[v->tensor.buffer];
+    }
+    return stay;
+}
+
+struct stem_op_id stem_fuse_only_for(const struct stem_fuse *s, const struct stem_op *reader, struct stem_value_id id)
+{
+    const struct stem_program *p = s->p;
+    if (id.n == STEM_NONE)
+        return STEM_NO_OP;
+    const struct stem_value *v = stem_value_at(p, id);
+    if (v->def.n == STEM_NONE || p->buffers.at[v->tensor.buffer].kind != STEM_BUFFER_TEMP)
+        return STEM_NO_OP;
+    const struct stem_op *op = stem_op_at(p, v->def);
+    bool can = !op->resource.n && !op->n_after && op->n_out == 1 && s->reads[v->tensor.buffer] == 1 &&
+               s->version[v->tensor.buffer] == 0 && op->stream.n == reader->stream.n &&
+               op->segment == reader->segment && !s->waited_for[v->def.n];
+    return can ? v->def : STEM_NO_OP;
+}
+
+uint32_t stem_fuse_operand(struct stem_operand *o, uint32_t from, uint32_t *n, struct stem_operand x)
+{
+    for (uint32_t i = from; i < *n; i++)
+        if (o[i].value.n == x.value.n)
+            return i;
+    o[*n] = x;
+    return (*n)++;
+}
+
+static void count(struct stem_fuse *s, const struct stem_operand *in, uint32_t n, uint32_t by)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i].value.n != STEM_NONE)
+            s->reads[stem_value_at(s->p, in[i].value)->tensor.buffer] += by;
+}
+
+void stem_fuse_kill(struct stem_fuse *s, uint32_t op)
+{
+    struct stem_op *o = &s->p->ops.at[op];
+    count(s, o->operands, o->n_in, -1u);
+    o->dead = true;
+    o->est_us = 0;
+}
+
+const char *stem_fuse_text(const struct stem_fuse *s, const char *text)
+{
+    return stem_sym_str(s->p->strings, stem_intern(s->p->strings, text));
+}
+
+void stem_fuse_replace(struct stem_fuse *s, uint32_t op, const struct stem_op_def *def, const struct stem_attr *attrs,
+                       const struct stem_operand *operands, uint32_t n_in, uint32_t n_out)
+{
+    struct stem_op *o = &s->p->ops.at[op];
+    count(s, o->operands, o->n_in, -1u);
+    count(s, operands, n_in, 1);
+    o->def = def;
+    o->attrs = stem_arena_dup(s->p->arena, attrs, def->n_attrs * sizeof *attrs);
+    o->n_attrs = def->n_attrs;
+    o->operands = stem_arena_dup(s->p->arena, operands, (n_in + n_out) * sizeof *operands);
+    o->n_in = n_in;
+    o->n_out = n_out;
+    for (uint32_t i = n_in; i < n_in + n_out; i++)
+        stem_value_at(s->p, operands[i].value)->def.n = op;
+    stem_op_set_cost(s->p, o);
+    o->est_us = stem_estimate_us(&o->cost, &s->ctx->options->target);
+}
+
+/* ---- pointwise ops into one another ---- */
+
+static bool pointwise(const struct stem_op *op)
+{
+    return stem_fuse_is(op, "pointwise");
+}
+
+static const struct stem_operand *inputs(const struct state *s, uint32_t op, uint32_t *n)
+{
+    const struct fused *f = s->fused[op];
+    *n = f ? f->n_in : s->f.p->ops.at[op].n_in;
+    return f ? f->in : s->f.p->ops.at[op].operands;
 }
 
 /* Absent operands have no place in an expression. */
@@ -96,42 +167,19 @@ static bool complete(const struct stem_op *op)
     return all;
 }
 
-/* Nothing that the producer reads is overwritten by anybody. */
-static bool inputs_stay(const struct state *s, uint32_t op)
-{
-    uint32_t n;
-    const struct stem_operand *in = inputs(s, op, &n);
-    bool stay = true;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct stem_value *v = stem_value_at(s->p, in[i].value);
-        stay &= s->version[v->tensor.buffer] == v->version && !s->consumed[v->tensor.buffer];
-    }
-    return stay;
-}
-
 /* The op whose result that input of the consumer is, if it can be fused into it; else NO_OP. */
 static struct stem_op_id producer_of(const struct state *s, const struct stem_op *consumer, struct stem_value_id id)
 {
-    const struct stem_program *p = s->p;
-    const struct stem_value *v = stem_value_at(p, id),
-                            *out = stem_value_at(p, consumer->operands[consumer->n_in].value);
-    if (v->def.n == STEM_NONE || p->buffers.at[v->tensor.buffer].kind != STEM_BUFFER_TEMP)
+    const struct stem_program *p = s->f.p;
+    struct stem_op_id from = stem_fuse_only_for(&s->f, consumer, id);
+    if (from.n == STEM_NONE || !pointwise(stem_op_at(p, from)))
         return STEM_NO_OP;
-    const struct stem_op *op = stem_op_at(p, v->def);
-    bool can = pointwise(op) && s->reads[v->tensor.buffer] == 1 && s->version[v->tensor.buffer] == 0 &&
-               op->stream.n == consumer->stream.n && op->segment == consumer->segment && !s->waited_for[v->def.n] &&
-               same_shape(&v->tensor, &out->tensor) && complete(op) && inputs_stay(s, v->def.n);
-    return can ? v->def : STEM_NO_OP;
-}
-
-/* Adds an operand unless the value is there already; its place. */
-static uint32_t add_operand(struct stem_operand *o, uint32_t *n, struct stem_operand x)
-{
-    for (uint32_t i = 0; i < *n; i++)
-        if (o[i].value.n == x.value.n)
-            return i;
-    o[*n] = x;
-    return (*n)++;
+    uint32_t n;
+    const struct stem_operand *in = inputs(s, from.n, &n);
+    bool can = stem_fuse_same_shape(&stem_value_at(p, id)->tensor,
+                                    &stem_value_at(p, consumer->operands[consumer->n_in].value)->tensor) &&
+               complete(stem_op_at(p, from)) && stem_fuse_stay(&s->f, in, n);
+    return can ? from : STEM_NO_OP;
 }
 
 static bool expression(const struct state *s, uint32_t op, struct stem_expr *e)
@@ -139,7 +187,7 @@ static bool expression(const struct state *s, uint32_t op, struct stem_expr *e)
     const struct fused *f = s->fused[op];
     const char *why;
     if (!f)
-        return stem_expr_parse(e, stem_op_attr(s->p->ops.at[op].def, s->p->ops.at[op].attrs, "expr")->text, &why);
+        return stem_expr_parse(e, stem_op_attr(s->f.p->ops.at[op].def, s->f.p->ops.at[op].attrs, "expr")->text, &why);
     e->n = f->n;
     e->n_inputs = f->n_inputs;
     memcpy(e->node, f->node, f->n * sizeof *f->node);
@@ -155,7 +203,7 @@ static void become(struct state *s, uint32_t consumer, uint32_t producer, const 
         uint32_t n;
         const struct stem_operand *old = inputs(s, both[k], &n);
         for (uint32_t i = 0; i < n; i++)
-            s->reads[stem_value_at(s->p, old[i].value)->tensor.buffer]--;
+            s->f.reads[stem_value_at(s->f.p, old[i].value)->tensor.buffer]--;
         free(s->fused[both[k]]);
         s->fused[both[k]] = NULL;
     }
@@ -166,15 +214,15 @@ static void become(struct state *s, uint32_t consumer, uint32_t producer, const 
     memcpy(f->in, in, n_in * sizeof *in);
     memcpy(f->node, e->node, e->n * sizeof *e->node);
     for (uint32_t i = 0; i < n_in; i++)
-        s->reads[stem_value_at(s->p, in[i].value)->tensor.buffer]++;
+        s->f.reads[stem_value_at(s->f.p, in[i].value)->tensor.buffer]++;
     s->fused[consumer] = f;
-    s->p->ops.at[producer].dead = true;
-    s->p->ops.at[producer].est_us = 0;
+    s->f.p->ops.at[producer].dead = true;
+    s->f.p->ops.at[producer].est_us = 0;
 }
 
 static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t producer)
 {
-    struct stem_program *p = s->p;
+    struct stem_program *p = s->f.p;
     struct stem_operand o[2 * STEM_MAX_OPERANDS];
     uint32_t n = 0, n_consumer, n_producer;
     uint32_t consumer_map[STEM_MAX_OPERANDS] = {0}, producer_map[STEM_MAX_OPERANDS] = {0};
@@ -182,9 +230,9 @@ static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t pr
     const struct stem_operand *producer_in = inputs(s, producer, &n_producer);
     for (uint32_t i = 0; i < n_consumer; i++)
         if (i != which)
-            consumer_map[i] = add_operand(o, &n, consumer_in[i]);
+            consumer_map[i] = stem_fuse_operand(o, 0, &n, consumer_in[i]);
     for (uint32_t i = 0; i < n_producer; i++)
-        producer_map[i] = add_operand(o, &n, producer_in[i]);
+        producer_map[i] = stem_fuse_operand(o, 0, &n, producer_in[i]);
     if (n > STEM_EXPR_MAX_INPUTS || n + 1 > STEM_MAX_OPERANDS)
         return false;
     struct stem_expr c, from, both;
@@ -192,7 +240,7 @@ static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t pr
         !stem_expr_fuse(&both, &c, consumer_map, which, &from, producer_map,
                         stem_value_at(p, consumer_in[which].value)->tensor.dtype))
         return false;
-    stem_remark(s->ctx->diags, "fuse", p->ops.at[consumer].span, "'%s' is computed within '%s'",
+    stem_remark(s->f.ctx->diags, "fuse", p->ops.at[consumer].span, "'%s' is computed within '%s'",
                 stem_op_label(p, (struct stem_op_id){producer}), stem_op_label(p, (struct stem_op_id){consumer}));
     become(s, consumer, producer, o, n, &both);
     return true;
@@ -201,7 +249,7 @@ static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t pr
 /* Writes what an op has become into the program. */
 static void write_back(struct state *s, struct stem_op *op, const struct fused *f)
 {
-    struct stem_program *p = s->p;
+    struct stem_program *p = s->f.p;
     struct stem_operand o[STEM_MAX_OPERANDS + 1];
     struct stem_expr e = {.n = f->n, .n_inputs = f->n_inputs};
     memcpy(e.node, f->node, f->n * sizeof *f->node);
@@ -210,12 +258,12 @@ static void write_back(struct state *s, struct stem_op *op, const struct fused *
     struct stem_attr *attrs = stem_arena_dup(p->arena, op->attrs, op->n_attrs * sizeof *attrs);
     for (uint32_t i = 0; i < op->n_attrs; i++)
         if (!strcmp(attrs[i].name, "expr"))
-            attrs[i].text = stem_sym_str(p->strings, stem_intern(p->strings, stem_expr_text(s->ctx->scratch, &e)));
+            attrs[i].text = stem_sym_str(p->strings, stem_intern(p->strings, stem_expr_text(s->f.ctx->scratch, &e)));
     op->operands = stem_arena_dup(p->arena, o, (f->n_in + 1) * sizeof *o);
     op->n_in = f->n_in;
     op->attrs = attrs;
     stem_op_set_cost(p, op);
-    op->est_us = stem_estimate_us(&op->cost, &s->ctx->options->target);
+    op->est_us = stem_estimate_us(&op->cost, &s->f.ctx->options->target);
 }
 
 static void one_op(struct state *s, uint32_t op)
@@ -223,7 +271,7 @@ static void one_op(struct state *s, uint32_t op)
     uint32_t n;
     const struct stem_operand *in = inputs(s, op, &n);
     for (uint32_t k = 0; k < n;) {
-        struct stem_op_id from = producer_of(s, &s->p->ops.at[op], in[k].value);
+        struct stem_op_id from = producer_of(s, &s->f.p->ops.at[op], in[k].value);
         if (from.n != STEM_NONE && fuse(s, op, k, from.n)) {
             in = inputs(s, op, &n);
             k = 0;
@@ -235,10 +283,11 @@ static void one_op(struct state *s, uint32_t op)
 
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
-    struct state s = {.p = p, .ctx = ctx};
+    struct state s = {.f = {.p = p, .ctx = ctx}};
     if (ctx->options->no_fuse)
         return true;
-    init(&s);
+    init(&s.f);
+    s.fused = STEM_NEW_ARRAY(ctx->scratch, struct fused *, p->ops.len);
     for (uint32_t i = 0; i < p->ops.len; i++)
         if (pointwise(&p->ops.at[i]) && complete(&p->ops.at[i]))
             one_op(&s, i);
@@ -247,6 +296,7 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
             write_back(&s, &p->ops.at[i], s.fused[i]);
             free(s.fused[i]);
         }
+    stem_fuse_epilogues(&s.f);
     return true;
 }
 

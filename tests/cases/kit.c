@@ -29,6 +29,8 @@ static bool set_option(struct stem_compile_args *a, const char *word)
         return a->options.one_stream = true;
     if (!strcmp(word, "--no-pdl"))
         return a->options.pdl = STEM_PDL_OFF, true;
+    if (!strcmp(word, "--no-fuse"))
+        return a->options.no_fuse = true;
     if (!strcmp(word, "--no-verify"))
         return a->no_verify = true;
     if (!strncmp(word, "--sm=", 5))

@@ -27,8 +27,8 @@ struct row {
 
 static const struct row rows[] = {
     /* Forks are recorded right behind their producer, joins are as late as they can be, lanes are streams. */
-    {"c01_dual_branch", "N=8", 2, 2, 16, "block[3].", "r k y ?block[2].out:side z@side !:side ?z out !", NULL},
-    {"c01_dual_branch", "N=61", 2, 2, 122, "block[59].", "r k y ?block[58].out:side z@side !:side ?z out !", NULL},
+    {"c01_dual_branch", "N=8", 2, 2, 16, "block[3].", "r k ?block[2].out:side z@side !:side ?z out !", NULL},
+    {"c01_dual_branch", "N=61", 2, 2, 122, "block[59].", "r k ?block[58].out:side z@side !:side ?z out !", NULL},
     {"c01_dual_branch", "N=8 --side-first --no-pdl", 2, 9, 16, NULL, NULL, "the driver will use 9 lanes for 2 streams"},
     {"c01_dual_branch", "N=61 --side-first --no-pdl", 2, 62, 122, NULL, NULL, "the driver will use 62 lanes for 2 streams"},
     {"c02_needless_fork", "", 1, 1, 0, "", "a c out .", NULL},
@@ -414,7 +414,7 @@ static void early_reads(void)
 {
     struct kit k = kit_compile_file("examples/dual_stream_moe.stem", "LAYERS=2 SETS=2 HIDDEN=128 EXPERTS=16 "
                                                                      "TOPK=2 INTER=64");
-    const struct stem_plan_op *down = &k.v->ops[kit_op(&k, "moe[1].routed")];
+    const struct stem_plan_op *down = &k.v->ops[kit_op(&k, "moe[1].out")];
     struct stem_plan_kernel *kernel = (struct stem_plan_kernel *)&k.plan->kernels[down->kernel];
     CU_ASSERT(down->programmatic);
     CU_ASSERT_EQUAL(kernel->early, 1u << 1 | 1u << 2 | 1u << 3);
@@ -426,6 +426,31 @@ static void early_reads(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "[STEM3015]"));
     free(text);
     kit_free(&k);
+}
+
+/* What is fused changes no bit: against the same program with every op by itself. */
+static void fusing_keeps_bits(void)
+{
+    static const struct {
+        const char *file, *options;
+        uint32_t fewer; /* ops */
+    } programs[] = {
+        {"examples/dual_stream_moe.stem", "LAYERS=3 SETS=2 HIDDEN=128 EXPERTS=16 TOPK=2 INTER=64", 6},
+        {"examples/qkv_three_streams.stem", "HIDDEN=64 LAYERS=2", 2},
+        {"examples/piecewise.stem", "HIDDEN=64 VOCAB=96", 10},
+        {"tests/cases/c09_fusion.stem", "", 1},
+        {"tests/cases/c01_dual_branch.stem", "N=4", 4},
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        char options[128];
+        snprintf(options, sizeof options, "--no-fuse %s", programs[i].options);
+        struct kit k = kit_compile_file(programs[i].file, programs[i].options),
+                   plain = kit_compile_file(programs[i].file, options);
+        CU_ASSERT_EQUAL(plain.v->n_ops - k.v->n_ops, programs[i].fewer);
+        CU_ASSERT_EQUAL(kit_differing(&k, &plain, 10), 0);
+        kit_free(&k);
+        kit_free(&plain);
+    }
 }
 
 /* ---- node and edge order depend on nothing but the text ---- */
@@ -490,5 +515,5 @@ UNIT_MAIN("cases", {"schedules", schedules}, {"legal orders against one stream",
           {"C10 C11 C13 forks and joins", c10_c11_c13_forks_and_joins},
           {"C15 cleared workspaces of their own", c15_own_cleared_workspaces},
           {"C16 early launches", c16_early_only_if_the_code_waits},
-          {"C16 chosen early launches", c16_what_the_compiler_launches_early}, {"early reads", early_reads},
+          {"C16 chosen early launches", c16_what_the_compiler_launches_early}, {"early reads", early_reads}, {"fusing keeps bits", fusing_keeps_bits},
           {"the same text, the same plan", same_text_same_plan}, {"two threads", two_threads})

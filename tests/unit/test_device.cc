@@ -15,7 +15,7 @@
 #include "route/route.cuh"
 
 extern "C" {
-#include "ops/op.h"
+#include "ops/epilogue.h"
 }
 
 typedef __nv_bfloat16 bf16;
@@ -113,7 +113,7 @@ struct reference {
     void run(uint32_t n_out)
     {
         struct stem_concrete c = {def, tensor, n - n_out, n_out, attrs, def->n_attrs};
-        def->reference(&c, data);
+        stem_op_reference(&c, data);
     }
 };
 
@@ -227,6 +227,45 @@ template <class E, int D, int N, int V, bool FIRST, bool INTERLEAVED> static voi
                                                        xh, 1);
     });
     compare("rope", y, want, y, type_of((E *)0) == STEM_F32 ? 1e-6 : 1e-3);
+}
+
+/* What a lowering makes of "i0 i1 add as:bf16 i2 add", and with PAIR of "i0 i1 mul i2 add as:bf16 i3 add". */
+template <bool PAIR> struct add_store {
+    const bf16 *e0;
+    const float *e1;
+    bf16 *y;
+    long long n;
+    void operator()(int row, int column, float v, float u) const
+    {
+        float a = stem_float(stem_round<bf16>::from(v)), b = stem_float(stem_round<bf16>::from(u));
+        float t = (PAIR ? a * b : a) + stem_float(e0[row * n + column]);
+        y[row * n + column] = stem_round<bf16>::from(stem_float(stem_round<bf16>::from(t)) + e1[column]);
+    }
+};
+
+template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void linear_then(int m, int n, int k)
+{
+    int columns = PAIR ? n / 2 : n, each = (PAIR ? 8 : 16) * G;
+    array<bf16> x(m * k, 1), w(n * k, 1), more(m * columns, 1), want(m * columns);
+    array<float> last(columns, 1);
+    reference("linear").set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add")
+        .set("then_of", "bf16").set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr)
+        .operand(x.data(), {m, k}).operand(w.data(), {n, k}).operand(more.data(), {m, columns})
+        .operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
+    unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
+    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);
+    array<bf16> y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)}, plain(m * columns);
+    for (array<bf16> &out : y)
+        emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
+            stem_linear_to<bf16, NT, STAGES, KP, G, CL, true, PAIR>(
+                x.data(), w.data(), add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m, n, k);
+        });
+    emu_launch({(unsigned)(columns + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0, [&] {
+        stem_linear_plain_to<bf16, PAIR>(x.data(), w.data(),
+                                         add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
+    });
+    compare(PAIR ? "linear, halves, then" : "linear, then", y[0], want, y[1], 4e-3);
+    compare("linear plain, then", plain, want, plain, 4e-3);
 }
 
 /* ---- experts ---- */
@@ -363,6 +402,10 @@ int main()
     rope<bf16, 21, 6, 1, true, true>(3, 2, 5, 1);
     rope<bf16, 21, 6, 1, false, false>(3, 2, 5, 1);
     rope<float, 128, 64, 4, true, false>(2, 3, 4, 40);
+    linear_then<1, 4, 4, 2, 1, false>(5, 41, 200);
+    linear_then<1, 4, 4, 2, 1, true>(5, 42, 200);
+    linear_then<2, 2, 2, 1, 4, true>(13, 66, 600);
+    linear_then<1, 2, 2, 1, 2, false>(3, 40, 264);
     for (bool wild : {false, true})
         for (int t : {1, 4, 5, 20, 67}) {
             experts<bf16, 1, 4, 8, 2, 3, 4>({t, 3, 5, 72, 24, wild});

@@ -115,4 +115,118 @@ static void long_chain(void)
     flow_free(&t.f);
 }
 
-UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain})
+/* ---- epilogues ---- */
+
+static struct stem_value_id buffer(struct pointwise *t, const char *name, enum stem_dtype dtype, int64_t rows,
+                                   int64_t columns)
+{
+    const int64_t dim[] = {rows, columns};
+    return stem_build_buffer(&t->b, STEM_BUFFER_WEIGHT, stem_intern(t->f.strings, name), dtype, rows ? 2 : 1,
+                             rows ? dim : dim + 1);
+}
+
+static struct stem_value_id call(struct pointwise *t, const char *name, const char *op, struct stem_value_id a,
+                                 struct stem_value_id b)
+{
+    const struct stem_value_id in[] = {a, b};
+    t->b.name = stem_intern(t->f.strings, name);
+    return stem_build_simple(&t->b, op, in, b.n == STEM_NONE ? 1 : 2, NULL, 0);
+}
+
+/* Names of live ops, in text order, with what they do to their result and its operands. */
+static void check_epilogues(struct pointwise *t, const char *expected)
+{
+    struct stem_options options = stem_options_default();
+    struct stem_out o = {0};
+    const struct stem_program *p = t->f.program;
+    CU_ASSERT(stem_pass_run_all(t->f.program, t->f.diags, &options, NULL, NULL,
+                                &(struct stem_pass_hooks){.check_each = true}));
+    for (uint32_t i = 0; i < p->ops.len; i++) {
+        const struct stem_op *op = &p->ops.at[i];
+        if (op->dead)
+            continue;
+        stem_out_printf(&o, "%s %s", stem_sym_str(t->f.strings, op->name), op->def->name);
+        for (uint32_t k = 0; k < op->n_attrs; k++)
+            if (op->attrs[k].kind == STEM_ATTR_TEXT && op->attrs[k].text)
+                stem_out_printf(&o, " %s=%s", op->attrs[k].name, op->attrs[k].text);
+        for (uint32_t k = op->def->n_params; k < op->n_in && op->def->epilogue; k++)
+            stem_out_printf(&o, " (%s)", stem_sym_str(t->f.strings, stem_value_at(p, op->operands[k].value)->name));
+        stem_out_char(&o, '\n');
+    }
+    UNIT_SAME_TEXT(stem_out_text(&o), expected);
+    stem_out_free(&o);
+    flow_free(&t->f);
+}
+
+#define NONE STEM_NO_VALUE
+#define THEN(expr, type) "then=" expr " then_of=bf16 then_type=" type
+
+static void epilogues(void)
+{
+    struct pointwise t = pointwise_new(); /* the residual; then a chain of pointwise ops */
+    struct stem_value_id w = buffer(&t, "m", STEM_BF16, 64, 64), bias = buffer(&t, "b", STEM_BF16, 0, 64);
+    pw(&t, "y", "i1 i0 add", call(&t, "a", "linear", t.x, w), t.y);
+    check_epilogues(&t, "y linear " THEN("i1 i0 add", "bf16") " (y)\n");
+    t = pointwise_new();
+    w = buffer(&t, "m", STEM_BF16, 64, 64), bias = buffer(&t, "b", STEM_BF16, 0, 64);
+    struct stem_value_id a = pw(&t, "a1", "i0 i1 add", call(&t, "a", "linear", t.x, w), bias);
+    pw(&t, "y", "i0 i1 mul", a, t.y);
+    check_epilogues(&t, "y linear " THEN("i0 i2 add as:bf16 i1 mul", "bf16") " (y) (b)\n");
+    t = pointwise_new(); /* silu_mul, and an op after it that another op keeps apart from it */
+    w = buffer(&t, "m", STEM_BF16, 128, 64);
+    a = call(&t, "h", "silu_mul", call(&t, "a", "linear", t.x, w), NONE);
+    pw(&t, "y", "i0 i1 add", a, t.y);
+    check_epilogues(&t, "y linear then=i0 silu i1 mul as:bf16 i2 add then_of=bf16 then_type=bf16 halves=1 (y)\n");
+}
+
+static void no_epilogues(void)
+{
+    struct pointwise t = pointwise_new(); /* two readers */
+    struct stem_value_id w = buffer(&t, "m", STEM_BF16, 64, 64), a = call(&t, "a", "linear", t.x, w);
+    pw(&t, "y", "i0 i1 add", a, t.y);
+    pw(&t, "z", "i0 i1 sub", a, t.y);
+    check_epilogues(&t, "a linear\ny pointwise expr=i0 i1 add dtype=bf16\nz pointwise expr=i0 i1 sub dtype=bf16\n");
+    t = pointwise_new(); /* on another stream */
+    w = buffer(&t, "m", STEM_BF16, 64, 64);
+    t.b.pin.n = 1;
+    a = call(&t, "a", "linear", t.x, w);
+    t.b.pin.n = 0;
+    pw(&t, "y", "i0 i1 add", a, t.y);
+    check_epilogues(&t, "a linear\ny pointwise expr=i0 i1 add dtype=bf16\n");
+    t = pointwise_new(); /* silu_mul's input has another reader; rmsnorm has no epilogue */
+    w = buffer(&t, "m", STEM_BF16, 128, 64);
+    struct stem_value_id norm = buffer(&t, "n", STEM_BF16, 0, 64);
+    a = call(&t, "a", "linear", t.x, w);
+    call(&t, "h", "silu_mul", a, NONE);
+    call(&t, "i", "silu_mul", a, NONE);
+    pw(&t, "y", "i0 i1 add", call(&t, "r", "rmsnorm", t.x, norm), t.y);
+    check_epilogues(&t, "a linear\nh silu_mul\ni silu_mul\nr rmsnorm\ny pointwise expr=i0 i1 add dtype=bf16\n");
+    t = pointwise_new(); /* a broadcast along the last dim */
+    w = buffer(&t, "m", STEM_BF16, 64, 64);
+    struct stem_value_id column = buffer(&t, "c", STEM_BF16, 4, 1);
+    pw(&t, "y", "i0 i1 mul", call(&t, "a", "linear", t.x, w), column);
+    check_epilogues(&t, "a linear\ny pointwise expr=i0 i1 mul dtype=bf16\n");
+}
+
+/* A join: the sum of what main and a side stream computed goes into main's op, unless the side is late. */
+static void joins(void)
+{
+    for (int late = 0; late < 2; late++) {
+        struct pointwise t = pointwise_new();
+        struct stem_value_id w = buffer(&t, "m", STEM_BF16, 64, 64), wide = buffer(&t, "v", STEM_BF16, 40000, 64),
+                             tall = buffer(&t, "u", STEM_BF16, 64, 40000), side = t.x;
+        t.b.pin.n = 1;
+        if (late)
+            side = call(&t, "s", "linear", call(&t, "s0", "linear", side, wide), tall);
+        side = call(&t, "s1", "linear", side, w);
+        t.b.pin.n = 0;
+        struct stem_value_id a = call(&t, "a", "linear", call(&t, "a0", "linear", t.x, w), w);
+        pw(&t, "y", "i0 i1 add", a, side);
+        check_epilogues(&t, late ? "s0 linear\ns linear\ns1 linear\na0 linear\na linear\n"
+                                   "y pointwise expr=i0 i1 add dtype=bf16\n"
+                                 : "s1 linear\na0 linear\ny linear " THEN("i0 i1 add", "bf16") " (s1)\n");
+    }
+}
+
+UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
+          {"no epilogues", no_epilogues}, {"joins", joins})

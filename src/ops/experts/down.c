@@ -4,6 +4,9 @@
  * of hidden for every token, so the sum over experts needs no other block: no atomics, and the same bits every time.
  */
 #include "ops/experts/experts.h"
+
+#include "ops/epilogue.h"
+#include "ops/rule.h"
 #include "ops/linear/linear.h"
 
 static bool infer(struct stem_infer *c)
@@ -29,15 +32,18 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 static void lower_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
                         struct stem_lowered *l)
 {
-    const char *type = stem_stream_type(c->operand[0].dtype);
-    l->kernel = stem_arena_printf(a, "stem_experts_down_plain_%s", stem_dtype_name(c->operand[0].dtype));
+    const char *type = stem_stream_type(c->operand[0].dtype), *y = stem_c_type(c->operand[c->n_in].dtype), *define;
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_plain_%s", stem_dtype_name(c->operand[0].dtype));
+    struct stem_store store;
+    stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
+    l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code =
         stem_arena_printf(a,
-                          "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
-                          "const float *scale, const %s *w2, %s *y, int tokens, int k, int experts, int hidden, "
-                          "int inter)\n{\n    stem_experts_down_plain<%s>(h, ids, scale, w2, y, tokens, k, experts, "
+                          "%sextern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
+                          "const float *scale, const %s *w2, %s%s *y, int tokens, int k, int experts, int hidden, "
+                          "int inter)\n{\n    stem_experts_down_plain_to(h, ids, scale, w2, %s, tokens, k, experts, "
                           "hidden, inter);\n}\n",
-                          l->kernel, type, type, type, type);
+                          define, l->kernel, type, type, store.params, y, store.make);
     l->smem = 0;
     l->grid[0] = (uint32_t)((s->hidden + 3) / 4);
     l->grid[1] = (uint32_t)(s->tokens < 32768 ? s->tokens : 32768);
@@ -49,7 +55,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
-                               .headers = {"common", "stream", "groups", "experts"},
+                               .headers = {"common", "pointwise", "stream", "groups", "experts"},
                                .grid = {1, 1, 1},
                                .block = {1, 1, 1},
                                .waits = true};
@@ -64,18 +70,22 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         lower_plain(c, &s, a, l);
         return;
     }
-    const char *type = stem_stream_type(c->operand[0].dtype);
+    const char *type = stem_stream_type(c->operand[0].dtype), *y = stem_c_type(c->operand[c->n_in].dtype), *define;
     bool early = c->constant >> 3 & 1;
-    l->kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(c->operand[0].dtype),
-                                  mt, nt, stages, warps, early ? "_w" : "");
+    struct stem_store store;
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s",
+                                           stem_dtype_name(c->operand[0].dtype), mt, nt, stages, warps,
+                                           early ? "_w" : "");
+    stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
+    l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
-        "const %s *w2, %s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
-        "    stem_experts_down<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, "
+        "%sextern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
+        "const %s *w2, %s%s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
+        "    stem_experts_down_to<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, %s, tokens, k, experts, hidden, inter, "
         "tile);\n}\n",
-        32 * warps, l->kernel, type, type, type, type, mt, nt, stages, warps,
-        early ? "true" : "false");
+        define, 32 * warps, l->kernel, type, type, store.params, y, type, mt, nt, stages, warps,
+        early ? "true" : "false", store.make);
     l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));
@@ -92,6 +102,9 @@ const struct stem_op_def stem_op_experts_down = {
                {"scale", STEM_MODE_IN, false, false},
                {"w2", STEM_MODE_IN, false, false}},
     .n_params = 4,
+    .attrs = {STEM_EPILOGUE_ATTRS},
+    .n_attrs = STEM_N_EPILOGUE_ATTRS,
+    .epilogue = true,
     .results = {"y"},
     .internal = true,
     .infer = infer,

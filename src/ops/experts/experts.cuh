@@ -147,10 +147,10 @@ template <int MT, int NT> struct stem_down_sink {
 
 /* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. EARLY: w2 is a
  * weight, and what made ids and scale had completed when the kernel started; all three are read before the wait. */
-template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY>
-__device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
-                                                  int tokens, int k, int experts, int hidden, int inter,
-                                                  int tile_tokens)
+template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY, class Store>
+__device__ __forceinline__ void stem_experts_down_to(const E *h, const int *ids, const float *scale, const E *w2,
+                                                     const Store &store, int tokens, int k, int experts, int hidden,
+                                                     int inter, int tile_tokens)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     __shared__ stem_groups groups;
@@ -180,8 +180,17 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
         for (int w = 0; w < WARPS; w++)
             v += sums[w * sums_size + token * LD + row];
         if (row0 + row < hidden)
-            y[(long long)(t0 + token) * hidden + row0 + row] = stem_round<E>::from(v);
+            store(t0 + token, row0 + row, v, 0.0f);
     }
+}
+
+template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY>
+__device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
+                                                  int tokens, int k, int experts, int hidden, int inter,
+                                                  int tile_tokens)
+{
+    stem_experts_down_to<E, MT, NT, STAGES, WARPS, EARLY>(h, ids, scale, w2, stem_store_plain<E>{y, hidden}, tokens, k,
+                                                          experts, hidden, inter, tile_tokens);
 }
 
 /* ---- any shape, alignment and dtype: a warp for each element of h, of y ---- */
@@ -212,9 +221,10 @@ __device__ __forceinline__ void stem_experts_up_plain(const E *x, const int *ids
 }
 
 /* Grid: x = hidden / 4, y = tokens; 4 warps. */
-template <class E>
-__device__ __forceinline__ void stem_experts_down_plain(const E *h, const int *ids, const float *scale, const E *w2,
-                                                        E *y, int tokens, int k, int experts, int hidden, int inter)
+template <class E, class Store>
+__device__ __forceinline__ void stem_experts_down_plain_to(const E *h, const int *ids, const float *scale, const E *w2,
+                                                           const Store &store, int tokens, int k, int experts,
+                                                           int hidden, int inter)
 {
     int lane = threadIdx.x & 31, row = blockIdx.x * 4 + (threadIdx.x >> 5);
     stem_wait();
@@ -233,8 +243,15 @@ __device__ __forceinline__ void stem_experts_down_plain(const E *h, const int *i
             sum += scale[pair] * stem_warp_sum(part);
         }
         if (lane == 0)
-            y[(long long)token * hidden + row] = stem_round<E>::from(sum);
+            store(token, row, sum, 0.0f);
     }
+}
+
+template <class E>
+__device__ __forceinline__ void stem_experts_down_plain(const E *h, const int *ids, const float *scale, const E *w2,
+                                                        E *y, int tokens, int k, int experts, int hidden, int inter)
+{
+    stem_experts_down_plain_to(h, ids, scale, w2, stem_store_plain<E>{y, hidden}, tokens, k, experts, hidden, inter);
 }
 
 #endif

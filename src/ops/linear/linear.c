@@ -7,6 +7,9 @@
  */
 #include "ops/linear/linear.h"
 
+#include "ops/epilogue.h"
+#include "ops/rule.h"
+
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *w = &c->in[1];
@@ -67,7 +70,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
     uint64_t blocks = (uint64_t)((p.n + 15) / 16) * (uint64_t)((p.m + 63) / 64) * (uint64_t)(p.k >= 2048 ? 8 : 1);
     *cost = (struct stem_cost){.bytes_read = (uint64_t)((p.m + p.n) * p.k) * size,
-                               .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[2].dtype) / 8,
+                               .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[c->n_in].dtype) / 8,
                                .flops = 2 * (uint64_t)(p.m * p.n) * (uint64_t)p.k,
                                .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
@@ -120,55 +123,46 @@ static struct shape shape_of(struct product p, const struct stem_target *t)
     }
 }
 
-static void lower_plain(struct product p, const char *x, const char *y, const char *name, struct stem_arena *a,
-                        struct stem_lowered *l)
+static void lower_plain(const struct stem_concrete *c, struct product p, const char *x, const char *y,
+                        const char *name, struct stem_arena *a, struct stem_lowered *l)
 {
-    l->kernel = stem_arena_printf(a, "stem_linear_plain_%s", name);
-    l->code =
-        stem_arena_printf(a,
-                          "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, %s *y, "
-                          "int m, int n, int k)\n{\n    stem_linear_plain<%s, %s>(x, w, y, m, n, k);\n}\n",
-                          l->kernel, x, x, y, x, y);
-    l->grid[0] = (uint32_t)((p.n + 3) / 4);
+    struct stem_store s;
+    const char *define, *kernel = stem_arena_printf(a, "stem_linear_plain_%s", name);
+    stem_epilogue_store(c, kernel, "n", a, &s, &define);
+    l->kernel = stem_arena_printf(a, "%s%s", kernel, s.name);
+    l->code = stem_arena_printf(a,
+                                "%sextern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, "
+                                "%s%s *y, int m, int n, int k)\n{\n"
+                                "    stem_linear_plain_to<%s, %s>(x, w, %s, m, n, k);\n}\n",
+                                define, l->kernel, x, x, s.params, y, x, s.pair ? "true" : "false", s.make);
+    l->grid[0] = (uint32_t)((p.n / (s.pair ? 2 : 1) + 3) / 4);
     l->grid[1] = (uint32_t)((p.m + 7) / 8);
     l->block[0] = 128;
 }
 
-static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
-                  struct stem_lowered *l)
+static void lower_stream(const struct stem_concrete *c, struct product p, const char *x, const char *y,
+                         const char *name, const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    struct product p = product_of(c);
-    enum stem_dtype in = c->operand[0].dtype, out = c->operand[2].dtype;
-    const char *x = stem_stream_type(in), *y = stem_stream_type(out);
-    const char *types = stem_arena_printf(a, "%s_%s", stem_dtype_name(in), stem_dtype_name(out));
-    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
-                               .headers = {"common", "stream", "linear"},
-                               .grid = {1, 1, 1},
-                               .block = {1, 1, 1},
-                               .n_scalars = 3,
-                               .waits = true};
-    l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.m}};
-    l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.n}};
-    l->scalars[2] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.k}};
-    if (!stem_stream_fits(&c->operand[0], &c->operand[1], p.k)) {
-        lower_plain(p, x, y, types, a, l);
-        return;
-    }
     struct shape s = shape_of(p, t);
+    struct stem_store store;
+    const char *define;
     bool early = c->constant >> 1 & 1;
     uint32_t threads = 32 * s.kparts * s.groups;
-    int64_t items = (p.n + 16 * s.groups - 1) / (16 * s.groups);
+    const char *kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u%s", name, s.nt, s.stages, s.kparts,
+                                           s.groups, s.cluster, early ? "_w" : "");
+    stem_epilogue_store(c, kernel, "n", a, &store, &define);
+    const char *cluster = s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "";
+    int64_t each = (store.pair ? 8 : 16) * s.groups, columns = p.n / (store.pair ? 2 : 1);
+    int64_t items = (columns + each - 1) / each;
     int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (s.smem + 1024)); /* resident at once */
-    l->kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u%s", types, s.nt, s.stages, s.kparts,
-                                  s.groups, s.cluster, early ? "_w" : "");
+    l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(a,
-                                "extern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
-                                "%s *y, int m, int n, int k)\n"
-                                "{\n    stem_linear<%s, %s, %u, %u, %u, %u, %u, %s>(x, w, y, m, n, k);\n}\n",
-                                threads,
-                                s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "",
-                                l->kernel, x, x, y, x, y, s.nt, s.stages, s.kparts, s.groups, s.cluster,
-                                early ? "true" : "false");
+                                "%sextern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
+                                "%s%s *y, int m, int n, int k)\n"
+                                "{\n    stem_linear_to<%s, %u, %u, %u, %u, %u, %s, %s>(x, w, %s, m, n, k);\n}\n",
+                                define, threads, cluster, l->kernel, x, x, store.params, y, x, s.nt, s.stages,
+                                s.kparts, s.groups, s.cluster, early ? "true" : "false",
+                                store.pair ? "true" : "false", store.make);
     l->early = early ? 1u << 1 : 0;
     l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
     l->grid[1] = (uint32_t)((p.m + 8 * s.nt - 1) / (8 * s.nt));
@@ -176,13 +170,37 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     l->smem = s.smem;
 }
 
+static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
+                  struct stem_lowered *l)
+{
+    struct product p = product_of(c);
+    enum stem_dtype in = c->operand[0].dtype, out = c->operand[c->n_in].dtype;
+    const char *x = stem_stream_type(in), *y = stem_c_type(out);
+    const char *types = stem_arena_printf(a, "%s_%s", stem_dtype_name(in), stem_dtype_name(out));
+    *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
+                               .headers = {"common", "pointwise", "stream", "linear"},
+                               .grid = {1, 1, 1},
+                               .block = {1, 1, 1},
+                               .n_scalars = 3,
+                               .waits = true};
+    l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.m}};
+    l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.n}};
+    l->scalars[2] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.k}};
+    if (stem_stream_fits(&c->operand[0], &c->operand[1], p.k))
+        lower_stream(c, p, x, y, types, t, a, l);
+    else
+        lower_plain(c, p, x, y, types, a, l);
+}
+
 const struct stem_op_def stem_op_linear = {
     .name = "linear",
     .blurb = "y[.., N] = x[.., K] times w[N, K] transposed; f32 sums, one rounding",
     .params = {{"x", STEM_MODE_IN, false, false}, {"w", STEM_MODE_IN, false, false}},
     .n_params = 2,
-    .attrs = {{"out", STEM_ATTR_TYPE_DTYPE, false, 0, NULL, NULL}},
-    .n_attrs = 1,
+    .attrs = {{"out", STEM_ATTR_TYPE_DTYPE, false, 0, NULL, NULL}, STEM_EPILOGUE_ATTRS},
+    .n_attrs = 1 + STEM_N_EPILOGUE_ATTRS,
+    .epilogue = true,
+    .halves = true,
     .results = {"y"},
     .infer = infer,
     .cost = cost,

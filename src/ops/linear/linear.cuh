@@ -31,16 +31,19 @@ __device__ __forceinline__ float stem_cluster_load(const float *p, int rank)
 
 #endif /* STEM_EMULATED */
 
-template <class E, int NT> struct stem_linear_source {
+/* PAIR: an item's 16 rows are 8 and the same 8 of the second half of w. */
+template <class E, int NT, bool PAIR> struct stem_linear_source {
     const E *x, *w;
     int m0, m_end, n, k, group, groups;
     __device__ __forceinline__ void rows(int item, stem_rows<E, 1, NT> &r) const
     {
         int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
-        int n0 = (item * groups + group) * 16;
+        int n0 = (item * groups + group) * (PAIR ? 8 : 16);
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            r.weight[i] = w + (long long)min(n0 + row + 4 * i, n - 1) * k + column;
+        for (int i = 0; i < 4; i++) {
+            int at = PAIR ? min(n0 + row + 4 * (i & 1), n / 2 - 1) + (i >> 1) * (n / 2) : min(n0 + row + 4 * i, n - 1);
+            r.weight[i] = w + (long long)at * k + column;
+        }
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
             r.token[i] = m0 + row + 4 * i < m_end ? x + (long long)(m0 + row + 4 * i) * k + column : nullptr;
@@ -51,18 +54,19 @@ template <class E, int NT> struct stem_linear_source {
     }
 };
 
-/* Adds the partial sums of an item and stores 16 * GROUPS columns of y. */
-template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_linear_sink {
-    O *y;
+/* Adds the partial sums of an item and stores 16 * GROUPS columns of y, half as many with PAIR. */
+template <class Store, int NT, int KPARTS, int GROUPS, int CLUSTER, bool PAIR> struct stem_linear_sink {
+    const Store &store;
     float *partial, *sums; /* [GROUPS][KPARTS] tiles; [GROUPS][8 * NT][16] */
     int m0, m_end, n, rank;
 
-    __device__ __forceinline__ void put(int item, int o, float v) const
+    /* `sum(o)` is the sum at place o of the item; with PAIR, o of the first 8 rows store for both. */
+    template <class Sum> __device__ __forceinline__ void put(int item, int o, const Sum &sum) const
     {
         int row = o & 15, token = (o >> 4) % (8 * NT), group = (o >> 4) / (8 * NT);
-        int column = (item * GROUPS + group) * 16 + row;
-        if (m0 + token < m_end && column < n)
-            y[(long long)(m0 + token) * n + column] = stem_round<O>::from(v);
+        int column = (item * GROUPS + group) * (PAIR ? 8 : 16) + row;
+        if (m0 + token < m_end && column < (PAIR ? n / 2 : n) && (!PAIR || row < 8))
+            store(m0 + token, column, sum(o), PAIR ? sum(o + 8) : 0.0f);
     }
     __device__ __forceinline__ void operator()(int item, const float (&acc)[1][NT][4]) const
     {
@@ -71,23 +75,26 @@ template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_line
         __syncthreads();
         stem_tile_store<NT>(partial + (tid >> 5) * tile, acc);
         __syncthreads();
-        for (int o = tid; o < outputs; o += threads) {
+        auto block_sum = [&](int o) {
             int group = (o >> 4) / (8 * NT);
-            float v = stem_tile_sum<NT>(partial + group * KPARTS * tile, KPARTS, (o >> 4) % (8 * NT), o & 15);
+            return stem_tile_sum<NT>(partial + group * KPARTS * tile, KPARTS, (o >> 4) % (8 * NT), o & 15);
+        };
+        for (int o = tid; o < outputs; o += threads)
             if (CLUSTER == 1)
-                put(item, o, v);
+                put(item, o, block_sum);
             else
-                sums[o] = v;
-        }
+                sums[o] = block_sum(o);
         if (CLUSTER > 1) {
             stem_cluster_sync();
-            for (int o = rank * threads + tid; o < outputs; o += CLUSTER * threads) {
+            auto cluster_sum = [&](int o) {
                 float v = 0;
 #pragma unroll
                 for (int r = 0; r < CLUSTER; r++)
                     v += stem_cluster_load(sums + o, r);
-                put(item, o, v);
-            }
+                return v;
+            };
+            for (int o = rank * threads + tid; o < outputs; o += CLUSTER * threads)
+                put(item, o, cluster_sum);
             stem_cluster_sync();
         }
     }
@@ -95,51 +102,68 @@ template <class O, int NT, int KPARTS, int GROUPS, int CLUSTER> struct stem_line
 
 /* Grid: x = blocks (CLUSTER consecutive ones share an item of 16 * GROUPS rows of w), y = tiles of 8 * NT rows of x.
  * Block: 32 * KPARTS * GROUPS threads; warp = group * KPARTS + part. EARLY: w is a weight, read before the wait. */
-template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY>
-__device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
+template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
+__device__ __forceinline__ void stem_linear_to(const E *x, const E *w, const Store &store, int m, int n, int k)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<1, NT>;
+    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<1, NT>, each = (PAIR ? 8 : 16) * GROUPS;
     int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
-    int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT);
+    int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT), columns = PAIR ? n / 2 : n;
     float *partial = (float *)(stem_smem + warps * ring);
     float *sums = partial + warps * 8 * NT * STEM_TILE_LD;
-    stem_linear_source<E, NT> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
-    stem_linear_sink<O, NT, KPARTS, GROUPS, CLUSTER> sink = {y, partial, sums, m0, m_end, n, rank};
+    stem_linear_source<E, NT, PAIR> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
+    stem_linear_sink<Store, NT, KPARTS, GROUPS, CLUSTER, PAIR> sink = {store, partial, sums, m0, m_end, n, rank};
     if (!EARLY) {
         stem_wait();
         stem_launch_dependents();
     }
     stem_stream<E, 1, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
-                                  gridDim.x / CLUSTER, (n + 16 * GROUPS - 1) / (16 * GROUPS),
-                                  rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
+                                         gridDim.x / CLUSTER, (columns + each - 1) / each,
+                                         rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
 }
 
-/* Any shape and alignment: a warp for each column n and 8 rows of x. Grid: x over columns by 4, y over rows by 8. */
-template <class E, class O>
-__device__ __forceinline__ void stem_linear_plain(const E *x, const E *w, O *y, int m, int n, int k)
+template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY>
+__device__ __forceinline__ void stem_linear(const E *x, const E *w, O *y, int m, int n, int k)
+{
+    stem_linear_to<E, NT, STAGES, KPARTS, GROUPS, CLUSTER, EARLY, false>(x, w, stem_store_plain<O>{y, n}, m, n, k);
+}
+
+/* Any shape and alignment: a warp for each column and 8 rows of x. Grid: x over columns by 4, y over rows by 8. */
+template <class E, bool PAIR, class Store>
+__device__ __forceinline__ void stem_linear_plain_to(const E *x, const E *w, const Store &store, int m, int n, int k)
 {
     int lane = threadIdx.x & 31, column = blockIdx.x * 4 + (threadIdx.x >> 5), m0 = blockIdx.y * 8;
+    int columns = PAIR ? n / 2 : n;
     stem_wait();
     stem_launch_dependents();
-    if (column >= n)
+    if (column >= columns)
         return;
-    float sum[8] = {};
-    for (int i = lane; i < k; i += 32) {
-        float b = stem_float(w[(long long)column * k + i]);
+    float sum[PAIR ? 2 : 1][8] = {};
+    for (int i = lane; i < k; i += 32)
 #pragma unroll
-        for (int r = 0; r < 8; r++)
-            if (m0 + r < m)
-                sum[r] += stem_float(x[(long long)(m0 + r) * k + i]) * b;
-    }
+        for (int h = 0; h < (PAIR ? 2 : 1); h++) {
+            float b = stem_float(w[(long long)(column + h * columns) * k + i]);
+#pragma unroll
+            for (int r = 0; r < 8; r++)
+                if (m0 + r < m)
+                    sum[h][r] += stem_float(x[(long long)(m0 + r) * k + i]) * b;
+        }
 #pragma unroll
     for (int r = 0; r < 8; r++) {
 #pragma unroll
-        for (int d = 16; d > 0; d >>= 1)
-            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], d);
+        for (int h = 0; h < (PAIR ? 2 : 1); h++)
+#pragma unroll
+            for (int d = 16; d > 0; d >>= 1)
+                sum[h][r] += __shfl_xor_sync(0xffffffffu, sum[h][r], d);
         if (lane == 0 && m0 + r < m)
-            y[(long long)(m0 + r) * n + column] = stem_round<O>::from(sum[r]);
+            store(m0 + r, column, sum[0][r], PAIR ? sum[PAIR ? 1 : 0][r] : 0.0f);
     }
+}
+
+template <class E, class O>
+__device__ __forceinline__ void stem_linear_plain(const E *x, const E *w, O *y, int m, int n, int k)
+{
+    stem_linear_plain_to<E, false>(x, w, stem_store_plain<O>{y, n}, m, n, k);
 }
 
 #endif

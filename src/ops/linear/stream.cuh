@@ -77,6 +77,17 @@ __device__ __forceinline__ void stem_mma(const __half *, float (&c)[4], unsigned
 
 #endif /* STEM_EMULATED */
 
+/* Stores a result as it is. What a kernel stores through is called with the place in y, the sum, and with PAIR the sum
+ * of the row n / 2 further on; the lowering makes others that compute an expression of these and of more operands. */
+template <class O> struct stem_store_plain {
+    O *y;
+    long long n; /* columns of y */
+    __device__ __forceinline__ void operator()(int row, int column, float v, float) const
+    {
+        y[row * n + column] = stem_round<O>::from(v);
+    }
+};
+
 /* Where this lane's rows of an item start: rows lane / 8 + 4 * i, at column 8 * (lane % 8). A weight row past the end
  * may be any other row (its sums are not used); a token that is not there is NULL and not loaded. */
 template <class E, int MT, int NT> struct stem_rows {

@@ -58,6 +58,12 @@ static void print_node(const struct stem_expr *e, uint32_t n, struct stem_out *o
     }
 }
 
+void stem_pointwise_print(const struct stem_expr *e, struct stem_out *o)
+{
+    for (uint32_t n = 0; n < e->n; n++)
+        print_node(e, n, o);
+}
+
 /* Whether operand i is read at all. */
 static bool reads(const struct stem_expr *e, uint32_t i)
 {
@@ -95,8 +101,7 @@ static void print_body(const struct stem_concrete *c, const struct stem_expr *e,
             stem_out_printf(o, "        float a%u = stem_float(v%u.at[k]);\n", i, i);
         else if (reads(e, i))
             stem_out_printf(o, "        float a%u = s%u;\n", i, i);
-    for (uint32_t n = 0; n < e->n; n++)
-        print_node(e, n, o);
+    stem_pointwise_print(e, o);
     stem_out_printf(o,
                     "        r.at[k] = stem_round<%s>::from(t%u);\n"
                     "    }\n"
