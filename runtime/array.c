@@ -211,12 +211,9 @@ static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const void 
                                 struct stem_rt_error *err)
 {
     struct stem_binding was = e->bindings[index];
-    if (e->launched) {
-        int code = e->rt->d.event_synchronize(e->done);
-        if (code)
-            return stem_fail_cuda(err, &e->rt->d, code, "waiting for the program's last launch");
-    }
-    enum stem_status s = stem_binding_own(e, index, err);
+    enum stem_status s = stem_order_wait(e, true, err);
+    if (!s)
+        s = stem_binding_own(e, index, err);
     if (!s)
         s = stem_rt_upload(e->rt, e->bindings[index].at, from, bytes, err);
     if (s && !was.own && e->bindings[index].own) {

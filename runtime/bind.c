@@ -126,8 +126,7 @@ static void drop_own(struct stem_exec *e, struct stem_binding *b)
 {
     if (!b->own)
         return;
-    if (e->launched)
-        e->rt->d.event_synchronize(e->done);
+    stem_order_wait(e, true, NULL);
     stem_drop_memory(e->rt, b->at);
     *b = (struct stem_binding){0};
 }
@@ -191,8 +190,7 @@ enum stem_status stem_exec_reset_state(struct stem_exec *e, struct stem_rt_error
     enum stem_status s = stem_acquire(e, err);
     if (s)
         return s;
-    if (e->launched)
-        e->rt->d.event_synchronize(e->done);
+    s = stem_order_wait(e, true, err);
     for (uint32_t i = 0; e->plan->n_variants && i < e->plan->n_external && !s; i++)
         if (e->plan->variants[0].buffers[i].kind == STEM_BUFFER_STATE && e->bindings[i].own)
             s = stem_zero(e->rt, e->bindings[i].at, e->bindings[i].bytes, err);
@@ -242,8 +240,8 @@ enum stem_status stem_exec_fill(struct stem_exec *e, uint32_t variant, uint64_t 
     if (s)
         return s;
     s = stem_check_variant_index(e, variant, err);
-    if (!s && e->launched)
-        e->rt->d.event_synchronize(e->done);
+    if (!s)
+        s = stem_order_wait(e, true, err);
     for (uint32_t i = 0; !s && i < e->plan->n_external; i++) {
         const struct stem_plan_buffer *b = &e->plan->variants[variant].buffers[i];
         if (b->kind == STEM_BUFFER_OUTPUT || b->bytes == 0)

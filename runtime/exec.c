@@ -269,8 +269,7 @@ enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan,
 static void drop_device_objects(struct stem_exec *e)
 {
     struct stem_rt *rt = e->rt;
-    if (e->launched)
-        rt->d.event_synchronize(e->done);
+    stem_order_wait(e, false, NULL);
     for (uint32_t i = 0; e->bindings && i < e->plan->n_external; i++)
         if (e->bindings[i].own)
             stem_drop_memory(rt, e->bindings[i].at);

@@ -35,6 +35,17 @@ struct stem_variant_state {
     uint64_t generation; /* of the bindings that `address` and its checks belong to; 0: none */
 };
 
+/* ---- the order of launches (order.c) ----
+ *
+ * Launches of one program use the same memory, so each must follow the one before, on whatever stream. */
+struct stem_order {
+    bool launched;           /* something may still run: what `unmarked` or the event `done` stands for */
+    struct stem_graph *unmarked; /* the last launch was of this graph, and no event marks its end */
+    struct CUstream_st *stream;  /* where that was */
+    unsigned long long id, next; /* the driver's number of that stream, and of the one being launched on */
+    bool marks;                  /* each launch is marked by `done`: they change streams, or are waited for */
+};
+
 struct stem_extern_state {
     stem_extern_fn *fn;
     void *library;
@@ -57,7 +68,7 @@ struct stem_exec {
     struct CUevent_st **events;
     uint32_t n_events;
     struct CUevent_st *fork, *join, *done;
-    bool launched; /* `done` has been recorded */
+    struct stem_order order;
 
     struct stem_binding *bindings;
     uint64_t generation; /* counts changes of bindings and of the slab */
@@ -159,8 +170,39 @@ struct stem_replay {
 };
 /* Replays a segment. On failure, side streams have been rejoined as far as the driver allows. */
 enum stem_status stem_replay_segment(struct stem_replay *r, uint32_t segment, struct stem_rt_error *err);
-/* Eager: waits for the program's previous launch; gives up the launch's place to the next one. */
-enum stem_status stem_order_begin(struct stem_exec *e, struct CUstream_st *stream, struct stem_rt_error *err);
-enum stem_status stem_order_end(struct stem_exec *e, struct CUstream_st *stream, struct stem_rt_error *err);
+
+/* ---- graphs (graph.c) ---- */
+
+struct stem_graph_part {
+    struct CUgraph_st *graph; /* kept: updates name its nodes. NULL: the segment is eager */
+    struct CUgraphExec_st *exec;
+};
+
+struct stem_graph {
+    struct stem_exec *e;
+    uint32_t variant;
+    enum stem_graph_by by;
+    struct stem_graph_part *parts; /* of each segment */
+    struct CUgraphNode_st **node;  /* of each op; NULL where an extern op has several */
+    uint64_t *address;             /* of each buffer, as the instantiated graphs have them */
+    uint64_t generation;
+    bool simple; /* one graph, all of whose nodes can be switched off */
+    bool asleep; /* some of them are */
+    struct stem_graph_info info;
+};
+
+/* ---- order of launches (order.c) ---- */
+
+/* Orders what comes next on `stream` behind the program's last launch; `g` is the graph to be launched, NULL: an eager
+ * launch. After a failure nothing may be launched. */
+enum stem_status stem_order_begin(struct stem_exec *e, struct stem_graph *g, struct CUstream_st *stream,
+                                  struct stem_rt_error *err);
+/* After a launch. `failed` ones count too, unless they were of a simple graph: some of their work was enqueued. */
+enum stem_status stem_order_end(struct stem_exec *e, struct stem_graph *g, struct CUstream_st *stream, bool failed,
+                                struct stem_rt_error *err);
+/* Waits on the host for the last launch. A program that goes on afterwards will be waited for again. */
+enum stem_status stem_order_wait(struct stem_exec *e, bool goes_on, struct stem_rt_error *err);
+/* Switches the nodes of a graph on again. */
+enum stem_status stem_order_wake(struct stem_graph *g, struct stem_rt_error *err);
 
 #endif

@@ -8,22 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct part {
-    struct CUgraph_st *graph; /* kept: updates name its nodes. NULL: the segment is eager */
-    struct CUgraphExec_st *exec;
-};
-
-struct stem_graph {
-    struct stem_exec *e;
-    uint32_t variant;
-    enum stem_graph_by by;
-    struct part *parts;           /* of each segment */
-    struct CUgraphNode_st **node; /* of each op; NULL where an extern op has several */
-    uint64_t *address;            /* of each buffer, as the instantiated graphs have them */
-    uint64_t generation;
-    struct stem_graph_info info;
-};
-
 static const struct stem_plan_variant *variant_of(const struct stem_graph *g)
 {
     return &g->e->plan->variants[g->variant];
@@ -205,7 +189,7 @@ static enum stem_status instantiate(struct stem_graph *g, struct stem_rt_error *
     double start = stem_now_us();
     unsigned long long flags = prioritised(g->e->plan) ? STEM_CUDA_INSTANTIATE_NODE_PRIORITY : 0;
     for (uint32_t i = 0; i < variant_of(g)->n_segments && !code && !s; i++) {
-        struct part *p = &g->parts[i];
+        struct stem_graph_part *p = &g->parts[i];
         if (!p->graph)
             continue;
         code = rt->d.graph_instantiate(&p->exec, p->graph, flags);
@@ -240,6 +224,16 @@ static void note_nodes(struct stem_graph *g, const struct stem_node_map *map)
     }
 }
 
+/* Nodes of kernels and memsets can be switched off, child graphs cannot. */
+static bool is_simple(const struct stem_graph *g)
+{
+    const struct stem_plan_variant *v = variant_of(g);
+    bool simple = v->n_segments == 1 && g->parts[0].graph;
+    for (uint32_t i = 0; i < v->n_ops && simple; i++)
+        simple = g->node[i] && v->ops[i].work != STEM_WORK_EXTERN;
+    return simple;
+}
+
 static enum stem_status make(struct stem_graph *g, struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = variant_of(g);
@@ -257,6 +251,7 @@ static enum stem_status make(struct stem_graph *g, struct stem_rt_error *err)
     g->info.build_us = stem_now_us() - start;
     if (!s) {
         note_nodes(g, &map);
+        g->simple = is_simple(g);
         memcpy(g->address, g->e->variants[g->variant].address, v->n_buffers * sizeof *g->address);
         g->generation = g->e->generation;
         s = instantiate(g, err);
@@ -322,8 +317,7 @@ void stem_graph_free(struct stem_graph *g)
     if (!g)
         return;
     bool entered = stem_enter_to_free(g->e->rt);
-    if (g->e->launched)
-        g->e->rt->d.event_synchronize(g->e->done);
+    stem_order_wait(g->e, false, NULL);
     drop(g);
     if (entered)
         stem_leave(g->e->rt);
@@ -376,10 +370,10 @@ enum stem_status stem_graph_launch(struct stem_graph *g, struct CUstream_st *str
     if (!s && variant_of(g)->n_segments > g->info.n_graphs)
         s = stem_check_side_streams(e, &c, err);
     if (!s)
-        s = stem_order_begin(e, stream, err);
+        s = stem_order_begin(e, g, stream, err);
     if (!s) {
         s = launch_parts(g, stream, err);
-        enum stem_status end = stem_order_end(e, stream, s ? NULL : err);
+        enum stem_status end = stem_order_end(e, g, stream, s != STEM_OK, s ? NULL : err);
         s = s ? s : end;
     }
     stem_release(e);
@@ -439,6 +433,8 @@ static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
     enum stem_status s = stem_resolve(g->e, g->variant, err);
     if (!s)
         s = check_update(g, err);
+    if (!s && g->asleep)
+        s = stem_order_wake(g, err);
     if (s)
         return s;
     g->info.n_updated = 0;

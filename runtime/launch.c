@@ -21,25 +21,6 @@ static enum stem_status check_recordable(const struct stem_exec *e, uint32_t var
     return STEM_OK;
 }
 
-/* ---- order of launches ---- */
-
-enum stem_status stem_order_begin(struct stem_exec *e, struct CUstream_st *stream, struct stem_rt_error *err)
-{
-    if (!e->launched || e->o.caller_orders)
-        return STEM_OK;
-    int code = e->rt->d.stream_wait(stream, e->done, 0);
-    return code ? stem_fail_cuda(err, &e->rt->d, code, "waiting for the program's previous launch") : STEM_OK;
-}
-
-enum stem_status stem_order_end(struct stem_exec *e, struct CUstream_st *stream, struct stem_rt_error *err)
-{
-    int code = e->rt->d.event_record(e->done, stream);
-    if (code)
-        return stem_fail_cuda(err, &e->rt->d, code, "marking the end of the launch");
-    e->launched = true;
-    return STEM_OK;
-}
-
 /* ---- launching ---- */
 
 static enum stem_status record(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream,
@@ -68,8 +49,10 @@ static enum stem_status eager(struct stem_exec *e, uint32_t variant, struct CUst
     const struct stem_plan_variant *v = &e->plan->variants[variant];
     struct stem_replay r = {
         .e = e, .variant = variant, .main = stream, .options = options, .pool = e->o.memory == STEM_MEMORY_POOL};
-    enum stem_status s = stem_order_begin(e, stream, err);
-    if (!s && options && options->poison && e->slab) {
+    enum stem_status s = stem_order_begin(e, NULL, stream, err);
+    if (s)
+        return s;
+    if (options && options->poison && e->slab) {
         int code = e->rt->d.memset_d8(e->slab, 0xff, e->plan->slab_bytes, stream);
         if (code)
             s = stem_fail_cuda(err, &e->rt->d, code, "poisoning the slab");
@@ -77,7 +60,7 @@ static enum stem_status eager(struct stem_exec *e, uint32_t variant, struct CUst
     for (uint32_t i = 0; i < v->n_segments && !s; i++)
         s = stem_replay_segment(&r, i, err);
     /* After a failure too: what was enqueued before it still uses the slab. */
-    enum stem_status end = stem_order_end(e, stream, s ? NULL : err);
+    enum stem_status end = stem_order_end(e, NULL, stream, s != STEM_OK, s ? NULL : err);
     stem_log(&e->rt->log, "launch", "%s variant %u: %s", e->plan->name, (unsigned)variant,
              s || end ? "failed" : "eager");
     return s ? s : end;

@@ -337,7 +337,8 @@ struct stem_launch_options {
 };
 
 /* Runs a variant on `stream`, eagerly; or, if the stream is capturing, records it into that capture, as
- * stem_exec_record does. Launches of one program follow each other, on whatever streams: they share its slab. */
+ * stem_exec_record does. Launches of one program follow each other, on whatever streams, which need not outlive
+ * them: they share its slab. */
 STEM_API enum stem_status stem_exec_launch(struct stem_exec *e, uint32_t variant, struct CUstream_st *stream,
                                            struct stem_rt_error *err);
 /* `options` must not be NULL; not while capturing. */

@@ -248,7 +248,7 @@ static struct stem_out *file(const struct host *h, struct stem_host_files *files
 
 static void write_code(const struct host *h, struct stem_out *o)
 {
-    static const char *const engine[] = {stem_host_base,   stem_host_memory, stem_host_image,
+    static const char *const engine[] = {stem_host_base,   stem_host_order,  stem_host_memory, stem_host_image,
                                          stem_host_create, stem_host_launch, stem_host_graph};
     stem_host_expand(o, stem_host_types, h->words.at);
     stem_host_tables(h->p, h->order, h->name, o);

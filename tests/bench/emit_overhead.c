@@ -78,9 +78,10 @@ static void bare_launch(struct qkv_program *p, const struct variant *v, CUstream
 
 struct job {
     struct qkv_program *p;
-    struct qkv_graph *g;
+    struct qkv_graph *g, *g2; /* two graphs of the same bucket */
     struct bare *b;
-    CUstream stream;
+    CUstream stream, other;
+    unsigned n; /* launches so far */
 };
 
 static void run_bare(struct job *j)
@@ -93,14 +94,58 @@ static void run_eager(struct job *j)
     need(qkv_launch(j->p, variants[0].dim[0], j->stream, NULL) == QKV_OK, "qkv_launch failed");
 }
 
+static void bare_graph(struct job *j, struct qkv_graph *g, CUstream stream)
+{
+    need(!j->p->d.graph_launch(g->part[0].exec, stream), "cuGraphLaunch failed");
+}
+
+static void graph(struct qkv_graph *g, CUstream stream)
+{
+    need(qkv_graph_launch(g, stream, NULL) == QKV_OK, "qkv_graph_launch failed");
+}
+
+/* One graph, one stream. */
 static void run_bare_graph(struct job *j)
 {
-    need(!j->p->d.graph_launch(j->g->part[0].exec, j->stream), "cuGraphLaunch failed");
+    bare_graph(j, j->g, j->stream);
 }
 
 static void run_graph(struct job *j)
 {
-    need(qkv_graph_launch(j->g, j->stream, NULL) == QKV_OK, "qkv_graph_launch failed");
+    graph(j->g, j->stream);
+}
+
+/* One graph, two streams in turn; two graphs in turn, one stream; two graphs, each on a stream of its own. */
+static void run_bare_streams(struct job *j)
+{
+    bare_graph(j, j->g, j->n++ % 2 ? j->other : j->stream);
+}
+
+static void run_streams(struct job *j)
+{
+    graph(j->g, j->n++ % 2 ? j->other : j->stream);
+}
+
+static void run_bare_graphs(struct job *j)
+{
+    bare_graph(j, j->n++ % 2 ? j->g2 : j->g, j->stream);
+}
+
+static void run_graphs(struct job *j)
+{
+    graph(j->n++ % 2 ? j->g2 : j->g, j->stream);
+}
+
+static void run_bare_both(struct job *j)
+{
+    unsigned i = j->n++ % 2;
+    bare_graph(j, i ? j->g2 : j->g, i ? j->other : j->stream);
+}
+
+static void run_both(struct job *j)
+{
+    unsigned i = j->n++ % 2;
+    graph(i ? j->g2 : j->g, i ? j->other : j->stream);
 }
 
 static double one_round(struct job *j, void (*run)(struct job *))
@@ -111,6 +156,7 @@ static double one_round(struct job *j, void (*run)(struct job *))
         run(j);
         sum += now_us() - start;
         j->p->d.stream_synchronize(j->stream);
+        j->p->d.stream_synchronize(j->other);
     }
     return sum / RUNS;
 }
@@ -135,6 +181,7 @@ int main(void)
     need(qkv_create(NULL, &j.p, &err) == QKV_OK, err.message);
     j.p->d.ctx_push(j.p->ctx);
     need(!j.p->d.stream_create(&j.stream, CU_STREAM_NON_BLOCKING, 0), "no stream");
+    need(!j.p->d.stream_create(&j.other, CU_STREAM_NON_BLOCKING, 0), "no stream");
     for (uint32_t i = 0; i < QKV_N_TENSORS; i++) {
         struct qkv_tensor t;
         memset(&t, 0, sizeof t);
@@ -146,13 +193,19 @@ int main(void)
         need(qkv_bind(j.p, tensors[i].name, &t, &err) == QKV_OK, err.message);
     }
     need(qkv_graph_create(j.p, variants[0].dim[0], &j.g, &err) == QKV_OK, err.message);
+    need(qkv_graph_create(j.p, variants[0].dim[0], &j.g2, &err) == QKV_OK, err.message);
     j.b = (struct bare *)calloc(variants[0].n_ops, sizeof *j.b);
     need(j.b != NULL, "out of memory");
     prepare(j.p, &variants[0], j.stream, j.b);
     printf("| %u ops, CPU time per launch | bare driver calls | emitted code | ratio |\n|---|---|---|---|\n", (unsigned)variants[0].n_ops);
     compare(&j, "eager", run_bare, run_eager);
     compare(&j, "graph", run_bare_graph, run_graph);
+    compare(&j, "graph, two streams in turn", run_bare_streams, run_streams);
+    compare(&j, "two graphs in turn, one stream", run_bare_graphs, run_graphs);
+    compare(&j, "two graphs, two streams: an event each", run_bare_both, run_both);
+    compare(&j, "graph, after that", run_bare_graph, run_graph);
     qkv_graph_destroy(j.g);
+    qkv_graph_destroy(j.g2);
     qkv_destroy(j.p);
     return 0;
 }

@@ -60,7 +60,8 @@ static int record(struct caller *c, void *program, int64_t T, struct emitted_err
 static int graph(struct caller *c, void *program, int64_t T, struct emitted_error *e)
 {
     const struct emitted_api *api = &c->p->api;
-    void *g = NULL;
+    void *g = NULL, *other = NULL;
+    CUstream second;
     CUdeviceptr was = c->at[0], moved;
     OWN(OK(cuMemAlloc_v2(&moved, 1 << 16)));
     int s = api->graph_create(program, T, &g, e);
@@ -70,7 +71,13 @@ static int graph(struct caller *c, void *program, int64_t T, struct emitted_erro
     c->at[0] = was;
     s = s ? s : api->graph_update(g, e);
     s = s ? s : api->graph_launch(g, c->stream, e);
-    OWN(cuStreamSynchronize(c->stream));
+    /* On another stream, behind the first, which is launched again after it; no event had marked it. */
+    OWN(OK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING)));
+    s = s ? s : api->graph_create(program, T, &other, e);
+    s = s ? s : api->graph_launch(other, second, e);
+    s = s ? s : api->graph_launch(g, c->stream, e);
+    OWN(cuStreamSynchronize(c->stream); cuStreamSynchronize(second); OK(cuStreamDestroy_v2(second)));
+    api->graph_destroy(other);
     api->graph_destroy(g);
     OWN(OK(cuMemFree_v2(moved)));
     return s;

@@ -225,8 +225,9 @@ static char *normal(const char *trace, bool recorded)
 }
 
 /* What is compared: the calls of each of these, by the runtime and by emitted code. */
-enum part { FIRST, SECOND, CAPTURED, GRAPH_MADE, GRAPH_LAUNCHED, GRAPH_MOVED, N_PARTS };
-static const char *const part_names[] = {"first launch", "second launch", "recording", "building", "graph launch", "update"};
+enum part { FIRST, SECOND, CAPTURED, GRAPH_MADE, GRAPH_LAUNCHED, GRAPH_MOVED, STREAMS_CHANGED, N_PARTS };
+static const char *const part_names[] = {"first launch", "second launch", "recording", "building", "graph launch", "update",
+                                         "launches on several streams"};
 
 struct traces {
     char *of[N_PARTS];
@@ -261,11 +262,18 @@ static CUdeviceptr elsewhere(const struct caller *c)
     return at;
 }
 
+/* One graph, the other on its stream, on another; then everything is marked. */
+static const struct {
+    int graph; /* 2: none, an eager launch */
+    bool other_stream;
+} moves[] = {{0, false}, {0, true}, {1, true}, {1, false}, {0, true}, {2, false}, {0, false}};
+
 static int emitted_traces(struct caller *c, enum mode mode, struct traces *t, struct emitted_error *e)
 {
     const struct emitted_api *api = &c->p->api;
     int64_t T = c->p->plan->variants[0].dim[0];
-    void *program, *graph = NULL;
+    void *program, *graph = NULL, *second = NULL;
+    CUstream other;
     int s = caller_program(c, 0, mode, &program, e);
     s = s ? s : api->prepare(program, e);
     fakecuda_trace_clear();
@@ -289,8 +297,20 @@ static int emitted_traces(struct caller *c, enum mode mode, struct traces *t, st
     fakecuda_trace_clear();
     s = s ? s : api->graph_update(graph, e);
     cut(t, GRAPH_MOVED);
+    s = s ? s : api->graph_create(program, T, &second, e);
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    fakecuda_trace_clear();
+    for (size_t i = 0; i < sizeof moves / sizeof *moves && !s; i++) {
+        CUstream stream = moves[i].other_stream ? other : c->stream;
+        s = moves[i].graph == 2 ? api->launch(program, T, stream, e)
+                                : api->graph_launch(moves[i].graph ? second : graph, stream, e);
+    }
+    cut(t, STREAMS_CHANGED);
     OK(cuStreamSynchronize(c->stream));
+    OK(cuStreamSynchronize(other));
+    OK(cuStreamDestroy_v2(other));
     api->graph_destroy(graph);
+    api->graph_destroy(second);
     api->destroy(program);
     OK(cuMemFree_v2(c->at[0]));
     c->at[0] = was;
@@ -304,7 +324,8 @@ static int runtime_traces(struct caller *c, enum mode mode, struct traces *t, st
                                    .externs = rig_externs, .n_externs = 1};
     struct stem_rt *rt = NULL;
     struct stem_exec *x = NULL;
-    struct stem_graph *graph = NULL;
+    struct stem_graph *graph = NULL, *second = NULL;
+    CUstream other;
     enum stem_status s = stem_rt_open(&o, &rt, e);
     s = s ? s : stem_exec_new(rt, c->p->plan, &eo, &x, e);
     for (uint32_t i = 0; i < c->p->plan->n_external && !s; i++)
@@ -330,8 +351,20 @@ static int runtime_traces(struct caller *c, enum mode mode, struct traces *t, st
     fakecuda_trace_clear();
     s = s ? s : stem_graph_update(graph, e);
     cut(t, GRAPH_MOVED);
+    s = s ? s : stem_graph_new(x, 0, STEM_GRAPH_BY_NODES, &second, e);
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    fakecuda_trace_clear();
+    for (size_t i = 0; i < sizeof moves / sizeof *moves && !s; i++) {
+        CUstream stream = moves[i].other_stream ? other : c->stream;
+        s = moves[i].graph == 2 ? stem_exec_launch(x, 0, stream, e)
+                                : stem_graph_launch(moves[i].graph ? second : graph, stream, e);
+    }
+    cut(t, STREAMS_CHANGED);
     OK(cuStreamSynchronize(c->stream));
+    OK(cuStreamSynchronize(other));
+    OK(cuStreamDestroy_v2(other));
     stem_graph_free(graph);
+    stem_graph_free(second);
     stem_exec_free(x);
     stem_rt_close(rt);
     OK(cuMemFree_v2(at));

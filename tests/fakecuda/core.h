@@ -249,6 +249,7 @@ struct fc_item {            /* a node of an instantiated graph, in topological o
     FC_VEC(uint32_t) preds;
     FC_VEC(bool) programmatic;
     uint32_t lane;
+    bool disabled; /* launched as an empty node */
 };
 
 struct fc_exec {
@@ -307,6 +308,7 @@ struct fc_state {
     uint64_t rng;
     uint64_t memory_limit;
     int driver_version, pointer_device, arch;
+    bool reuse_streams;
     fakecuda_runner *runner;
     void *user;
     struct fc_kernel *kernels;

@@ -162,6 +162,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags);
 CUresult cuGraphExecDestroy(CUgraphExec exec);
+CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned on);
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p);
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *p,
                                         CUcontext ctx);

@@ -265,7 +265,8 @@ static struct fc_op *submit_item(struct fc_exec *e, const struct fc_item *item, 
             fc_ops_add(&deps, item->work.u.event->ops.at[k]);
             FC_PUSH(&programmatic, false);
         }
-    struct fc_op *op = submit(e, fc_work_clone(&item->work), stream, &deps, programmatic.at);
+    const struct fc_work none = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    struct fc_op *op = submit(e, item->disabled ? none : fc_work_clone(&item->work), stream, &deps, programmatic.at);
     op->correlation = first->correlation;
     op->lane = 1000 * e->o.id + item->lane;
     op->node = item->source ? item->source->o.id : 0;
@@ -381,6 +382,28 @@ static CUresult set_work(CUgraphExec exec, CUgraphNode node, struct fc_work *w)
         }
     fc_work_free(w);
     return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A disabled node keeps its work and its edges; what is issued already is not affected. */
+static CUresult set_enabled(struct fc_exec *e, const struct fc_node *n, bool on)
+{
+    for (size_t i = 0; e && n && i < e->items.len; i++) {
+        struct fc_item *item = &e->items.at[i];
+        if (item->source != n)
+            continue;
+        if (n->work.type != CU_GRAPH_NODE_TYPE_KERNEL && n->work.type != CU_GRAPH_NODE_TYPE_MEMSET &&
+            n->work.type != CU_GRAPH_NODE_TYPE_MEMCPY)
+            return CUDA_ERROR_INVALID_VALUE;
+        item->disabled = !on;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+FC_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned on)
+{
+    FC_ENTER("cuGraphNodeSetEnabled", "%s %s %u", fc_str(exec, FC_EXEC), fc_str(node, FC_NODE), on);
+    return fc_leave(set_enabled(exec_get(exec), fc_node_get(node), on != 0));
 }
 
 /* The child's nodes are matched in order: kinds and edges must be those that were instantiated. */

@@ -75,6 +75,8 @@ void fakecuda_set_driver_version(int version);
 void fakecuda_set_arch(int sm);
 /* The GPU that device memory is said to be on; default 0. */
 void fakecuda_set_pointer_device(int ordinal);
+/* A new stream gets the handle of the one destroyed last, but a number of its own, as the driver may do. */
+void fakecuda_reuse_streams(bool on);
 /* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies
  * made at the launch. */
 typedef void fakecuda_runner(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3],

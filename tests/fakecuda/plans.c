@@ -282,6 +282,20 @@ struct stem_plan *plan_two_layers(bool piecewise, enum plan_damage damage)
     return maker_done(&m);
 }
 
+struct stem_plan *plan_one_layer(void)
+{
+    struct maker m = maker_new();
+    uint32_t in = maker_buffer(&m, "in", STEM_BUFFER_INPUT), w = maker_buffer(&m, "w", STEM_BUFFER_WEIGHT);
+    uint32_t st = maker_buffer(&m, "st", STEM_BUFFER_STATE), out = maker_buffer(&m, "out", STEM_BUFFER_OUTPUT);
+    uint32_t h = maker_buffer(&m, "h", STEM_BUFFER_TEMP);
+    maker_alloc(&m, 0, h);
+    layer(&m, in, w, h, false);
+    maker_bump(&m, "count", 0, st);
+    maker_mix2(&m, "last", 0, out, h, st);
+    maker_free(&m, 0, h);
+    return maker_done(&m);
+}
+
 /* ---- what they compute ---- */
 
 static void mix1(int32_t *out, const int32_t *a, int32_t s)

@@ -53,6 +53,9 @@ struct stem_plan *maker_done(struct maker *m);
  * segments, the one in the middle eager. External buffers: 0 in, 1 w, 2 st, 3 out. */
 struct stem_plan *plan_two_layers(bool piecewise, enum plan_damage damage);
 
+/* One layer and an op on state: kernels and a memset, no extern op. The same external buffers. */
+struct stem_plan *plan_one_layer(void);
+
 /* Kernels and runner of these plans. */
 void plans_install(const struct stem_plan *p);
 /* What running the variant's ops in issue order does to external buffers: ext[i] has PLAN_INTS ints. */

@@ -6,7 +6,8 @@
 #include "core.h"
 
 static FC_VEC(struct fc_stream *) streams; /* alive, but for the two below */
-static struct fc_stream *legacy, *per_thread;
+enum { THREADS = 8 };
+static struct fc_stream *legacy, *per_thread[THREADS], *last_destroyed;
 
 static void stream_dispose(void *self)
 {
@@ -22,7 +23,7 @@ static struct fc_stream *special(struct fc_stream **slot, bool is_legacy)
         (*slot)->legacy = is_legacy;
         fc.live[FC_STREAM]--;
         fc.made[FC_STREAM]--; /* the caller's first stream is number 1 */
-        (*slot)->o.id = is_legacy ? UINT32_MAX : UINT32_MAX - 1;
+        (*slot)->o.id = is_legacy ? UINT32_MAX : UINT32_MAX - 1 - (uint32_t)(slot - per_thread);
     }
     return *slot;
 }
@@ -37,7 +38,7 @@ struct fc_stream *fc_stream_get(CUstream handle)
     if (!handle || handle == CU_STREAM_LEGACY)
         return fc_legacy();
     if (handle == CU_STREAM_PER_THREAD)
-        return special(&per_thread, false);
+        return special(&per_thread[fc_thread()->id % THREADS], false);
     return fc_get(handle, FC_STREAM);
 }
 
@@ -49,7 +50,8 @@ struct fc_event *fc_event_get(CUevent handle)
 void fc_stream_reset(void)
 {
     FC_FREE(&streams);
-    legacy = per_thread = NULL;
+    legacy = last_destroyed = NULL;
+    memset(per_thread, 0, sizeof per_thread);
 }
 
 static void add_all(struct fc_ops *to, const struct fc_ops *from)
@@ -71,8 +73,9 @@ void fc_order(struct fc_stream *s, struct fc_ops *deps)
     for (size_t i = 0; s->legacy && i < streams.len; i++)
         if (blocking(streams.at[i]))
             add_all(deps, &streams.at[i]->tail);
-    if (s->legacy && per_thread)
-        add_all(deps, &per_thread->tail);
+    for (size_t i = 0; s->legacy && i < THREADS; i++)
+        if (per_thread[i])
+            add_all(deps, &per_thread[i]->tail);
 }
 
 void fc_follow(struct fc_stream *s, struct fc_op *op)
@@ -115,11 +118,31 @@ CUresult fc_sync_stream(struct fc_stream *s)
 
 /* ---- streams ---- */
 
+void fakecuda_reuse_streams(bool on)
+{
+    fc_lock();
+    fc.reuse_streams = on;
+    last_destroyed = NULL;
+    fc_unlock();
+}
+
+/* Another stream at the same address: the other's work goes on without it. */
+static struct fc_stream *revive(struct fc_stream *s)
+{
+    fc_ops_clear(&s->tail);
+    s->o.id = ++fc.made[FC_STREAM];
+    s->o.dead = false;
+    fc.live[FC_STREAM]++;
+    return s;
+}
+
 static CUresult create(CUstream *out, unsigned flags, int priority)
 {
     if (!out || flags > CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
-    struct fc_stream *s = fc_new(FC_STREAM, sizeof *s, stream_dispose);
+    struct fc_stream *s = fc.reuse_streams && last_destroyed ? revive(last_destroyed)
+                                                             : fc_new(FC_STREAM, sizeof *s, stream_dispose);
+    last_destroyed = NULL;
     s->flags = flags;
     s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
     FC_PUSH(&streams, s);
@@ -156,6 +179,7 @@ static CUresult destroy(CUstream handle)
             break;
         }
     fc_kill(s);
+    last_destroyed = s;
     return CUDA_SUCCESS;
 }
 

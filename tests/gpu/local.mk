@@ -3,3 +3,5 @@ TESTS += %D%/gpu.sh
 EXTRA_DIST += %D%/gpu.sh
 TESTS += %D%/python.sh
 EXTRA_DIST += %D%/python.sh %D%/python_torch.py
+TESTS += %D%/embed.sh
+EXTRA_DIST += %D%/embed.sh

@@ -112,10 +112,11 @@ int main(int argc, char **argv)
     CUstream stream;
     CUgraph g;
     CUgraphExec exec;
-    int64_t rows = qkv_bucket(TOKENS);
+    int64_t rows = qkv_bucket(TOKENS); /* as emitted; 0: no bucket has room */
     unsigned i;
     memset(&options, 0, sizeof options);
     options.libcuda = argc > 1 ? argv[1] : NULL;
+    need(rows > 0, "emit qkv with a bucket for at least 3 tokens");
     switch (qkv_create(&options, &p, &err)) {
     case QKV_OK:
         break;

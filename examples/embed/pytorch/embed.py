@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch program around emitted C: eight layers on torch's tensors, torch's stream and torch's graphs.
 
-    python embed.py VENDOR     where: mainstem emit qkv_three_streams.stem --dim T=1,4,16,64 --name qkv -o VENDOR
+    python embed.py VENDOR [TOKENS]
+                      where: mainstem emit qkv_three_streams.stem --dim T=1,4,16,64 --name qkv -o VENDOR
 
-Compiles the sources into a shared object, binds tensors by name, runs them on the current stream and inside
+TOKENS is 16, or what the largest bucket has room for. If their bucket is larger, the rows beyond them are zeros. Compiles the sources into a shared object, binds tensors by name, runs them on the current stream and inside
 torch.cuda.graph, and compares with the same computation in torch. Exits 77 where there is no torch or no GPU.
 """
 import ctypes
@@ -110,19 +111,27 @@ def captured(run):
     return graph
 
 
-def main(vendor):
-    tokens = 16
+def choose(program, asked):
+    """Tokens, and the rows of their bucket."""
+    for tokens in [asked] if asked else (16, 8, 4, 2, 1):
+        if program.c.qkv_bucket(tokens):
+            return tokens, program.c.qkv_bucket(tokens)
+    raise SystemExit(f"no bucket has room for {asked or 1} tokens")
+
+
+def main(vendor, asked=0):
     torch.manual_seed(1)
     torch.cuda.init()
     program = Program(build(vendor))
-    assert program.c.qkv_bucket(tokens) == tokens
+    tokens, rows = choose(program, asked)
     make = lambda *shape, scale=1.0: (torch.randn(*shape, device="cuda") * scale).bfloat16()
     weights = {}
     for i in range(LAYERS):
         weights[f"block[{i}].norm"] = make(HIDDEN, scale=0.1) + 1
         for m in ("wq", "wk", "wv", "wo"):
             weights[f"block[{i}].{m}"] = make(HIDDEN, HIDDEN, scale=HIDDEN**-0.5)
-    hidden, out = make(tokens, HIDDEN), torch.empty(tokens, HIDDEN, device="cuda", dtype=torch.bfloat16)
+    hidden, out = make(rows, HIDDEN), torch.empty(rows, HIDDEN, device="cuda", dtype=torch.bfloat16)
+    hidden[tokens:] = 0
     for name, x in {"hidden": hidden, "out": out, **weights}.items():
         program.bind(name, x)
     try:
@@ -140,7 +149,7 @@ def main(vendor):
     torch.cuda.synchronize()
     same = torch.equal(out, eager)
     error = ((eager.float() - want).norm() / want.norm()).item()
-    print(f"relative error against torch {error:.2e}; eager and replayed {'agree bit for bit' if same else 'DIFFER'}")
+    print(f"{tokens} tokens, bucket of {rows}: relative error against torch {error:.2e}; eager and replayed {'agree bit for bit' if same else 'DIFFER'}")
     theirs = captured(lambda: reference(hidden, weights))
     print(f"per step: torch eager {microseconds(lambda: reference(hidden, weights)):.1f} us, torch graph "
           f"{microseconds(theirs.replay):.1f} us, emitted eager {microseconds(lambda: program.launch(tokens)):.1f} us, "
@@ -151,6 +160,6 @@ def main(vendor):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:])))
