@@ -1,5 +1,5 @@
 # Examples: each is run by the checks.
-EXAMPLES = %D%/dual_stream_moe.stem %D%/dsa_indexer.stem %D%/inline_kernel.stem %D%/piecewise.stem \
+EXAMPLES = %D%/dual_stream_moe.stem %D%/dsa_indexer.stem %D%/gqa_decode.stem %D%/inline_kernel.stem %D%/piecewise.stem \
 	%D%/qkv_three_streams.stem
 EXTRA_DIST += $(EXAMPLES) $(EXAMPLES:.stem=.md)
 # Foreign projects around what `mainstem emit` writes; built by tests/emit/embed.sh.

@@ -52,8 +52,14 @@ static void print_op(const struct stem_op_def *d)
             putchar('}');
     }
     fputs(") ->", stdout);
-    for (uint32_t i = 0; i < 4 && d->results[i]; i++)
-        printf("%s %s", i ? "," : "", d->results[i]);
+    const char *comma = "";
+    for (uint32_t i = 0; i < d->n_params; i++) /* what is written in place is a result, too */
+        if (d->params[i].mode == STEM_MODE_INOUT) {
+            printf("%s %s", comma, d->params[i].name);
+            comma = ",";
+        }
+    for (uint32_t i = 0; i < 4 && d->results[i]; i++, comma = ",")
+        printf("%s %s", comma, d->results[i]);
     printf("\n    %s\n", d->blurb);
 }
 

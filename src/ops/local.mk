@@ -18,6 +18,11 @@ libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/head
 	%D%/heads_linear/heads_linear_ref.c
 libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
+libstem_core_la_SOURCES += %D%/attention/attention.c %D%/attention/attention.h %D%/attention/attention_ref.c \
+	%D%/attention/combine.c %D%/attention/part.c
+libstem_core_la_SOURCES += %D%/cache_store/cache_store.c %D%/cache_store/cache_store.h %D%/cache_store/cache_store_ref.c
+libstem_core_la_SOURCES += %D%/index_scores/index_scores.c %D%/index_scores/index_scores.h %D%/index_scores/index_scores_ref.c
+libstem_core_la_SOURCES += %D%/top_k/top_k.c %D%/top_k/top_k.h %D%/top_k/top_k_ref.c
 
 # Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.
 STEM_CUH = \
@@ -30,6 +35,10 @@ STEM_CUH = \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/rope/rope.cuh \
 	%D%/route/route.cuh \
+	%D%/attention/attention.cuh \
+	%D%/cache_store/cache_store.cuh \
+	%D%/index_scores/index_scores.cuh \
+	%D%/top_k/top_k.cuh \
 	%D%/argmax/argmax.cuh \
 	%D%/embed/embed.cuh \
 	%D%/pointwise/pointwise.cuh \

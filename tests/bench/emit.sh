@@ -20,7 +20,7 @@ row() { # EXAMPLE DIMS
     end=$(date +%s%N)
     echo "| $1 | $2 | $(size "$out/$1.c") | $(size "$out/$1.h") | $(size "$out/$1.cu") | $(size "$out/${1}_source.c") | $(((end - start) / 1000000)) ms | $(size "$out/o.o") |"
 }
-for example in dual_stream_moe dsa_indexer qkv_three_streams piecewise inline_kernel; do
+for example in dual_stream_moe dsa_indexer gqa_decode qkv_three_streams piecewise inline_kernel; do
     row $example 4
 done
 row dual_stream_moe 1,4,16,64

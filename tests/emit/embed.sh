@@ -26,7 +26,7 @@ emit() { # DIR EXAMPLE OPTIONS...
     "$MAINSTEM" emit "$SRCDIR/examples/$example.stem" -o "$out" --no-warnings "$@" || complain "emit $example $*"
 }
 
-for example in dual_stream_moe dsa_indexer inline_kernel piecewise qkv_three_streams; do
+for example in dual_stream_moe dsa_indexer gqa_decode inline_kernel piecewise qkv_three_streams; do
     emit "$dir/a" $example --dim T=1,4 --embed=source
     emit "$dir/b" $example --dim T=1,4 --embed=source
     diff -r "$dir/a" "$dir/b" >/dev/null || complain "$example: two emissions differ"

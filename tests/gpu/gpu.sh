@@ -33,6 +33,7 @@ for by in capture nodes record eager; do
     check $ex/dual_stream_moe.stem $small --dim T=1,4,16,64 --by=$by --poison
     check $ex/qkv_three_streams.stem --by=$by --poison
     check $ex/dsa_indexer.stem --by=$by --poison
+    check $ex/gqa_decode.stem --by=$by --poison
     check $ex/inline_kernel.stem --by=$by --poison
     [ $by = record ] || check $ex/piecewise.stem --by=$by --poison
 done
@@ -41,10 +42,12 @@ done
     check $ex/dual_stream_moe.stem $small --dim T=4 --compare=cpu
     check $ex/qkv_three_streams.stem --compare=cpu
     check $ex/dsa_indexer.stem --compare=cpu
+    check $ex/gqa_decode.stem --compare=cpu
     check $ex/inline_kernel.stem --compare=cpu
     check $ex/dual_stream_moe.stem $small --dim T=4 --chaos
     check $ex/qkv_three_streams.stem --chaos
     check $ex/dsa_indexer.stem --chaos
+    check $ex/gqa_decode.stem --chaos
     check $ex/dual_stream_moe.stem $small --dim T=4 --audit
     check $ex/dual_stream_moe.stem $small --dim T=4 --audit --by=nodes
     check $ex/dual_stream_moe.stem $small --dim T=4 --audit --by=record

@@ -56,6 +56,10 @@ UNIT_TESTS += %D%/test_heavy
 %C%_test_heavy_SOURCES = %D%/test_heavy.c %D%/unit.h
 %C%_test_heavy_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_attention
+%C%_test_attention_SOURCES = %D%/test_attention.c %D%/unit.h
+%C%_test_attention_LDADD = $(UNIT_LDADD) -lm
+
 UNIT_TESTS += %D%/test_kernels
 %C%_test_kernels_SOURCES = %D%/test_kernels.c %D%/unit.h
 %C%_test_kernels_LDADD = $(UNIT_LDADD)

@@ -11,7 +11,7 @@
 #include "ir/build.h"
 #include "runtime/mainstem_rt.h"
 
-/* A call of an op: operands as "bf16[4,256] f32[256] -" (- is absent), attributes as "k=8 score=sigmoid". */
+/* A call of an op: operands as "bf16[4,256] f32[256] -" (- is absent, inout: written in place), attributes as "k=8 score=sigmoid". */
 struct call {
     const char *op, *operands, *attrs;
 };
@@ -73,6 +73,18 @@ static const struct call calls[] = {
     {"embed", "i32[4] bf16[100,256]", ""},
     {"argmax", "bf16[4,1000]", ""},
     {"argmax", "f32[4,37]", ""},
+    {"gqa_attention", "bf16[4,32,128] bf16[64,16,4,128] bf16[64,16,4,128] i32[4,16] i32[4]", ""},
+    {"gqa_attention", "f32[3,6,80] f32[9,7,2,80] f32[9,7,2,80] i32[3,5] i32[3]", "scale=0.1"},
+    {"mla_attention", "bf16[4,16,576] bf16[64,64,576] i32[4,16] i32[4]", "scale=0.07"},
+    {"mla_attention", "bf16[4,128,576] bf16[64,64,576] i32[4,16] i32[4] i32[4,256]", "scale=0.07"},
+    {"mla_attention", "f16[2,5,72] f16[9,8,72] i32[2,3] i32[2] -", "scale=0.3 latent=48"},
+    {"cache_store", "inout:bf16[64,16,4,128] bf16[4,4,128] i32[4]", ""},
+    {"cache_store", "inout:f8e4m3[8,4,33] f8e4m3[4,33] i32[4]", ""},
+    {"index_scores", "bf16[4,64,128] f32[4,64] bf16[64,64,128] i32[4,16] i32[4]", ""},
+    {"index_scores", "f16[4,3,40] f16[4,3] f16[64,5,40] i32[4,16] i32[4]", "max_len=70"},
+    {"top_k", "f32[4,1024] i32[4]", "k=100"},
+    {"top_k", "f32[2,131072]", ""},
+    {"top_k", "f32[2,4000000] -", "k=3"},
     {"pointwise", "bf16[4,512] bf16[4,512] bf16[4,512]", "expr=i0_i1_add_i2_add dtype=bf16"},
     {"pointwise", "f32[4,33] f16[4,33]", "expr=i0_i1_silu_mul dtype=f16"},
 };
@@ -85,6 +97,8 @@ static struct stem_input read_operand(struct stem_builder *b, const char *text, 
     uint32_t rank = 0;
     if (!strcmp(text, "-"))
         return (struct stem_input){STEM_NO_VALUE, STEM_MODE_IN, STEM_NOWHERE};
+    enum stem_mode mode = strncmp(text, "inout:", 6) ? STEM_MODE_IN : STEM_MODE_INOUT;
+    text += mode == STEM_MODE_INOUT ? 6 : 0;
     const char *at = strchr(text, '[');
     char type[16];
     snprintf(type, sizeof type, "%.*s", (int)(at - text), text);
@@ -94,8 +108,9 @@ static struct stem_input read_operand(struct stem_builder *b, const char *text, 
         at = end;
     }
     struct stem_sym name = stem_intern_printf(b->program->strings, "in%d", n);
-    struct stem_value_id v = stem_build_buffer(b, STEM_BUFFER_INPUT, name, stem_dtype_from_name(type), rank, dim);
-    return (struct stem_input){v, STEM_MODE_IN, STEM_NOWHERE};
+    enum stem_buffer_kind kind = mode == STEM_MODE_IN ? STEM_BUFFER_INPUT : STEM_BUFFER_STATE;
+    struct stem_value_id v = stem_build_buffer(b, kind, name, stem_dtype_from_name(type), rank, dim);
+    return (struct stem_input){v, mode, STEM_NOWHERE};
 }
 
 static void read_attr(const struct stem_op_def *def, struct stem_attr *attrs, char *text)

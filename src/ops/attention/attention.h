@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decode attention over a paged cache: what gqa_attention and mla_attention share. Both are composites of
+ * attention_part, whose blocks share out all cached positions of all tokens evenly, and attention_combine.
+ */
+#ifndef STEM_OPS_ATTENTION_H
+#define STEM_OPS_ATTENTION_H
+
+#include "ops/op.h"
+
+extern const struct stem_op_def stem_op_gqa_attention, stem_op_mla_attention, stem_op_attention_part,
+    stem_op_attention_combine;
+void stem_attention_part_reference(const struct stem_concrete *c, void *const *data);
+void stem_attention_combine_reference(const struct stem_concrete *c, void *const *data);
+
+enum {
+    STEM_GQA_UNIT = 64, /* cached positions that are the unit of the division: what a block takes at once */
+    STEM_MLA_UNIT = 32,
+    STEM_GQA_PARTS = 264, /* blocks: two, or one, for each multiprocessor of an H200 */
+    STEM_MLA_PARTS = 132,
+    STEM_MLA_ROWS = 64 /* heads of mla_attention that are one item, at most */
+};
+
+/* One call. An *item* is a token and a group of `rows` query heads that read the same keys: a key head's queries, or a
+ * block of MLA's heads. Items are numbered token * groups + group; token t has ceil(n / unit) units of positions,
+ * where n is lens[t] clamped to 0..most, or the number of indices. */
+struct stem_attention_sizes {
+    int64_t tokens, heads, rows, groups, kv_heads, width, latent; /* width of keys; of values */
+    int64_t pages, page, max_pages, indices;                     /* indices 0: none, all positions */
+    int64_t unit, parts, most;
+};
+struct stem_attention_sizes stem_attention_sizes_of(const struct stem_concrete *c);
+
+/* How the work is divided: block b of `parts` has units U*b/parts .. U*(b+1)/parts - 1 of all U, in order of items, and
+ * writes slot b + i for each item i from first[b] to first[b + 1] (empty ones too, so that all slots are written):
+ * slots = parts + items - 1. first[b] is the item of the block's first unit. */
+struct stem_attention_share {
+    int64_t *start; /* items + 1: number of units before each item */
+    int64_t *first; /* parts + 1 */
+};
+struct stem_attention_share stem_attention_share_out(const struct stem_attention_sizes *s, const int32_t *lens);
+void stem_attention_share_free(struct stem_attention_share *share);
+
+/* Operands table[T, P] and lens[T] of an op with T tokens (dim 0 of operand 0), and of a cache of rank `rank`. Reports
+ * as WHAT: .. and returns false. */
+bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t rank, uint32_t table, uint32_t lens,
+                                const char *what);
+/* Text of the scalars' declarations and names in the order that the lowerings set them. */
+void stem_attention_scalars(const struct stem_attention_sizes *s, double scale, struct stem_lowered *l);
+
+bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_attention_sizes *s,
+                              const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_attention_sizes *s,
+                              const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+
+#endif
