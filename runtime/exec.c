@@ -19,7 +19,13 @@ enum stem_status stem_acquire(struct stem_exec *e, struct stem_rt_error *err)
         return stem_fail(err, STEM_E_BUSY,
                          "program %s is in use by another thread, or by the callback of a launch that is not over",
                          e->plan->name);
-    enum stem_status s = stem_enter(e->rt, err);
+    /* Callers mostly have the context current: asking is a tenth of pushing and popping, which shows in the launch of a
+     * graph. */
+    struct CUctx_st *current = NULL;
+    enum stem_status s = STEM_OK;
+    e->pushed = e->rt->d.ctx_current(&current) || current != e->rt->ctx;
+    if (e->pushed)
+        s = stem_enter(e->rt, err);
     if (s)
         atomic_store(&e->busy, false);
     return s;
@@ -27,7 +33,8 @@ enum stem_status stem_acquire(struct stem_exec *e, struct stem_rt_error *err)
 
 void stem_release(struct stem_exec *e)
 {
-    stem_leave(e->rt);
+    if (e->pushed)
+        stem_leave(e->rt);
     atomic_store(&e->busy, false);
 }
 

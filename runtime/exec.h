@@ -56,6 +56,7 @@ struct stem_exec {
     const struct stem_plan *plan;
     struct stem_exec_options o;
     atomic_bool busy;
+    bool pushed; /* the device's context was not the caller's: ours to pop */
 
     struct stem_cubin cubin;
     struct CUmod_st *module;

@@ -159,7 +159,7 @@ static void failures(void)
     for (bool happened = true; happened; n++)
         CU_ASSERT(one_failure(plan, n, &happened));
     fprintf(stderr, "(%llu failures) ", (unsigned long long)n - 1);
-    CU_ASSERT(n > 60);
+    CU_ASSERT(n > 40);
     stem_plan_free(plan);
 }
 
