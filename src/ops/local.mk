@@ -16,6 +16,7 @@ libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/exper
 libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
+libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %D%/mla/mla_store.c
 libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
 libstem_core_la_SOURCES += %D%/attention/attention.c %D%/attention/attention.h %D%/attention/attention_ref.c \
@@ -33,6 +34,7 @@ STEM_CUH = \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
 	%D%/heads_linear/heads_linear.cuh \
+	%D%/mla/mla.cuh \
 	%D%/rope/rope.cuh \
 	%D%/route/route.cuh \
 	%D%/attention/attention.cuh \

@@ -181,6 +181,24 @@ static bool elements(const struct stem_eval *e, const struct stem_type *t, struc
     return n->n != 0;
 }
 
+/* Whether each size of `from` is the product of sizes of `to` that follow each other: then strides can tell it, gaps or
+ * not. */
+static bool only_splits(const struct stem_eval *e, const struct stem_type *from, const struct stem_type *to)
+{
+    struct stem_dim one = stem_dim_const(e->dims, 1);
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        struct stem_dim n = one;
+        while (n.n && !stem_dim_same(n, from->dim[i]) && k < to->rank)
+            n = stem_dim_op(e->dims, STEM_DIM_MUL, n, to->dim[k++]);
+        if (!n.n || !stem_dim_same(n, from->dim[i]))
+            return false;
+    }
+    while (k < to->rank && stem_dim_same(to->dim[k], one))
+        k++;
+    return k == to->rank;
+}
+
 static struct stem_sval view(struct stem_checker *c, const struct stem_x *x)
 {
     const struct stem_eval *e = &c->eval;
@@ -198,14 +216,14 @@ static struct stem_sval view(struct stem_checker *c, const struct stem_x *x)
     if (v.bad || !fine || !stem_type_possible(e, &t, x->span))
         return bad;
     struct stem_dim have = {0}, want = {0};
-    if (v.slice) {
-        stem_error(c->m->diags, STEM_E_BAD_VIEW, x->span, "a slice with gaps cannot be reshaped");
-        stem_diag_help(c->m->diags, "copy it first: view(copy(...), [...])");
-        return bad;
-    }
     if (!elements(e, &v.type, &have) || !elements(e, &t, &want) || !stem_dim_same(have, want)) {
         stem_error(c->m->diags, STEM_E_BAD_VIEW, x->span, "%s cannot be seen as %s: %s elements against %s",
                    stem_type_text(e, &v.type), stem_type_text(e, &t), dim_text(e, have), dim_text(e, want));
+        return bad;
+    }
+    if (v.slice && !only_splits(e, &v.type, &t)) {
+        stem_error(c->m->diags, STEM_E_BAD_VIEW, x->span, "sizes of a slice with gaps can be split, not merged");
+        stem_diag_help(c->m->diags, "copy it first: view(copy(...), [...])");
         return bad;
     }
     v.type = t;

@@ -56,6 +56,22 @@ static struct stem_value_id slice(struct stem_expander *x, const struct stem_x *
     return stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, offset, rank, dim, stride);
 }
 
+/* Strides of `t`, whose sizes split those of `from`, which may have gaps. */
+static void split_strides(const struct stem_tensor *from, struct stem_tensor *t)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        uint32_t first = k;
+        for (int64_t n = 1; n != from->dim[i] && k < t->rank; k++)
+            n *= t->dim[k];
+        int64_t stride = from->stride[i];
+        for (uint32_t j = k; j-- > first;) {
+            t->stride[j] = stride;
+            stride *= t->dim[j];
+        }
+    }
+}
+
 static struct stem_value_id view(struct stem_expander *x, const struct stem_x *e)
 {
     struct stem_value_id v = stem_expand_value(x, e->a);
@@ -66,6 +82,8 @@ static struct stem_value_id view(struct stem_expander *x, const struct stem_x *e
         dim[rank++] = number(x, d);
     if (x->failed || !stem_tensor_init(&t, stem_value_at(x->p, v)->tensor.dtype, rank, dim))
         return v;
+    if (!stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
+        split_strides(&stem_value_at(x->p, v)->tensor, &t);
     return stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, 0, rank, dim, t.stride);
 }
 

@@ -8,8 +8,9 @@
 #include "common/common.cuh"
 #include "linear/stream.cuh"
 #include "linear/linear.cuh"
-#include "heads_linear/heads_linear.cuh"
 #include "rope/rope.cuh"
+#include "heads_linear/heads_linear.cuh"
+#include "mla/mla.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
 #include "route/route.cuh"
@@ -216,7 +217,7 @@ template <class E, int D, int N, int V, bool FIRST, bool INTERLEAVED> static voi
     for (int t = 0; t < tokens; t++)
         pos.data()[t] = t == 1 ? 163839 : 1000 * t * t;
     reference r("rope");
-    r.set("dim", N).set("at", FIRST ? "first" : "last").set("interleaved", INTERLEAVED).set("factor", factor);
+    r.set("size", N).set("at", FIRST ? "first" : "last").set("interleaved", INTERLEAVED).set("factor", factor);
     r.operand(x.data(), {tokens, heads, D}).operand(pos.data(), {tokens}).operand(want.data(), {tokens, heads, D});
     r.tensor[0].stride[0] = xt, r.tensor[0].stride[1] = xh;
     r.run(1);
@@ -266,6 +267,74 @@ template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void line
     });
     compare(PAIR ? "linear, halves, then" : "linear, then", y[0], want, y[1], 4e-3);
     compare("linear plain, then", plain, want, plain, 4e-3);
+}
+
+/* ---- around latent attention ---- */
+
+/* The launch as mla_query.c writes it, and the plain one. */
+template <class E, int NT, int KP, int R, bool INTERLEAVED> static void mla_query(int tokens, int heads, int n, int k, int gap)
+{
+    int64_t qh = k + R, qt = heads * qh + gap, wk = n, wh = (int64_t)(k + gap) * n, width = n + R;
+    array<E> q(tokens * qt, 1), w(heads * wh, 1), want((size_t)tokens * heads * width), plain(want.n);
+    array<E> y[2] = {array<E>(want.n), array<E>(want.n)};
+    array<int> pos(tokens);
+    double turns[R / 2];
+    for (int t = 0; t < tokens; t++)
+        pos.data()[t] = 777 * t;
+    reference r("mla_query");
+    r.set("interleaved", INTERLEAVED).set("factor", 40).operand(q.data(), {tokens, heads, k + R});
+    r.operand(w.data(), {heads, k, n}).operand(pos.data(), {tokens}).operand(want.data(), {tokens, heads, width});
+    r.tensor[0].stride[0] = qt, r.tensor[1].stride[0] = wh;
+    r.run(1);
+    float amplitude = (float)stem_rope_turns(r.def, r.attrs, R, turns);
+    for (int i = 0; i < 2; i++) {
+        int tiles = (n + 63) / 64;
+        emu_launch({(unsigned)(heads * (tiles + 1)), (unsigned)(tokens + 8 * NT - 1) / (8 * NT), 1}, 32 * KP, 1, KP * 8 * NT * 68 * 4,
+                   [&] {
+                       int h = blockIdx.x / (tiles + 1), tile = blockIdx.x - h * (tiles + 1), m0 = blockIdx.y * 8 * NT;
+                       if (tile < tiles)
+                           stem_heads_tile<E, E, NT, KP, true>(q.data(), w.data(), y[i].data(), h, tile * 64, m0, tokens, n, k, qt, qh,
+                                                               wh, wk, heads * width, width);
+                       else
+                           stem_rope_block<R, 8, INTERLEAVED>(q.data() + h * qh + k, pos.data(), y[i].data() + h * width + n, turns,
+                                                              amplitude, m0, tokens < m0 + 8 * NT ? tokens : m0 + 8 * NT, qt,
+                                                              heads * width);
+                   });
+    }
+    compare("mla_query", y[0], want, y[1], 4e-3);
+    emu_launch({(unsigned)(want.n + 127) / 128, 1, 1}, 128, 1, 0, [&] {
+        stem_mla_query_plain<R, INTERLEAVED>(q.data(), w.data(), pos.data(), plain.data(), turns, amplitude, tokens, heads, n, k, qt, qh,
+                                             1, wh, wk, 1);
+    });
+    compare("mla_query plain", plain, want, plain, 4e-3);
+}
+
+/* Some slots do not exist. */
+template <class E, int L, int R, int V, int K, bool INTERLEAVED> static void mla_store(int tokens, int gap)
+{
+    constexpr int PAGES = 7, PAGE = 3;
+    int64_t row = L + R + gap;
+    array<E> kv(tokens * row, 1), norm(L, 1), before(PAGES * PAGE * (L + R), 1), want = before, cache = before;
+    array<int> pos(tokens), slot(tokens);
+    double turns[R / 2];
+    for (int t = 0; t < tokens; t++) {
+        pos.data()[t] = 9 * t * t;
+        slot.data()[t] = t == 1 ? PAGES * PAGE : t == 3 ? -1 : (t * 5 + 2) % (PAGES * PAGE);
+    }
+    reference r("mla_store");
+    r.set("interleaved", INTERLEAVED).set("factor", 40).set("eps", 0.25).operand(want.data(), {PAGES, PAGE, L + R});
+    r.operand(kv.data(), {tokens, L + R}).operand(norm.data(), {L}).operand(pos.data(), {tokens}).operand(slot.data(), {tokens});
+    r.tensor[1].stride[0] = row;
+    r.run(0);
+    float amplitude = (float)stem_rope_turns(r.def, r.attrs, R, turns);
+    emu_launch({(unsigned)tokens, 1, 1}, 128, 1, 0, [&] {
+        stem_mla_store<E, int, L, R, V, K, INTERLEAVED>(cache.data(), kv.data(), norm.data(), pos.data(), slot.data(), turns, amplitude,
+                                                        PAGES * PAGE, row, 1, 0.25f);
+    });
+    compare("mla_store", cache, want, cache, type_of((E *)0) == STEM_F32 ? 1e-6 : 1e-3);
+    checks++;
+    bool same = memcmp(want.data(), before.data(), want.n * sizeof(E)) == 0;
+    failures += same;
 }
 
 /* ---- experts ---- */
@@ -406,6 +475,12 @@ int main()
     linear_then<1, 4, 4, 2, 1, true>(5, 42, 200);
     linear_then<2, 2, 2, 1, 4, true>(13, 66, 600);
     linear_then<1, 2, 2, 1, 2, false>(3, 40, 264);
+    mla_query<bf16, 1, 8, 64, true>(3, 2, 72, 128, 0);
+    mla_query<__half, 4, 4, 32, false>(37, 3, 64, 64, 8);
+    mla_query<bf16, 2, 2, 16, true>(9, 1, 8, 48, 16);
+    mla_store<bf16, 512, 64, 4, 1, true>(6, 8);
+    mla_store<float, 768, 32, 1, 0, false>(6, 3);
+    mla_store<__half, 1024, 64, 8, 1, false>(6, 16);
     for (bool wild : {false, true})
         for (int t : {1, 4, 5, 20, 67}) {
             experts<bf16, 1, 4, 8, 2, 3, 4>({t, 3, 5, 72, 24, wild});

@@ -262,6 +262,25 @@ static void same_externals(void)
     }
 }
 
+/* A view that splits the sizes of a slice is the same memory, gaps and all. */
+static void split_slices(void)
+{
+    static const char text[] = MODEL("y = view(x[:, 2:6], [T, 1, 2, 2]); return x + y[:, 0, 1, 0:1];");
+    struct front f;
+    bool seen = false;
+    front_run(&f, "t", text, sizeof text - 1, NULL, 0);
+    UNIT_SAME_TEXT(stem_out_text(&f.errors), "");
+    for (uint32_t i = 0; f.program && i < f.program->values.len; i++) {
+        const struct stem_tensor *t = &f.program->values.at[i].tensor;
+        if (t->rank != 4)
+            continue;
+        seen = true;
+        CU_ASSERT(t->offset == 8 && t->stride[0] == 8 && t->stride[2] == 2 && t->stride[3] == 1);
+    }
+    CU_ASSERT(seen);
+    front_done(&f);
+}
+
 /* Ten thousand layers: every op is there, and the buffers are what they must be. */
 static void many_layers(void)
 {
@@ -279,4 +298,5 @@ static void many_layers(void)
 UNIT_MAIN("front", {"printing and reading trees", print_and_read}, {"forms of the tree", tree_forms},
           {"a source that is too large", large_source}, {"a layer that is too large", large_layer}, {"examples", examples},
           {"the language reference", language_reference}, {"expanding", expanding},
-          {"external buffers", same_externals}, {"many layers", many_layers})
+          {"external buffers", same_externals}, {"many layers", many_layers},
+          {"split slices", split_slices})

@@ -8,23 +8,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "op_run.h"
+
 #include "ir/build.h"
 #include "ops/ref.h"
 #include "ops/rule.h"
 #include "ops/strided.h"
-
-static uint64_t seed = 7;
-
-static uint32_t random_below(uint32_t n)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % n;
-}
-
-static float random_float(void)
-{
-    return ((float)random_below(20001) - 10000.0f) / 2500.0f;
-}
 
 /* ---- conversions ---- */
 
@@ -132,58 +121,6 @@ static void integer_conversions(void)
 
 /* ---- references ---- */
 
-/* An op on memory of its own: operands filled with random numbers of their types. */
-struct run {
-    const struct stem_op_def *def;
-    struct stem_attr attrs[STEM_MAX_ATTRS];
-    struct stem_tensor t[STEM_MAX_OPERANDS];
-    void *data[STEM_MAX_OPERANDS];
-    uint32_t n;
-};
-
-static void begin(struct run *r, const char *op)
-{
-    memset(r, 0, sizeof *r);
-    r->def = stem_op_find(op);
-    stem_op_attr_defaults(r->def, r->attrs);
-}
-
-static void operand(struct run *r, enum stem_dtype t, uint32_t rank, const int64_t *dim)
-{
-    CU_ASSERT_FATAL(stem_tensor_init(&r->t[r->n], t, rank, dim));
-    r->t[r->n].buffer = r->n;
-    uint64_t n = stem_tensor_elements(&r->t[r->n]);
-    r->data[r->n] = stem_xmalloc(n * 8 + 8);
-    for (uint64_t i = 0; i < n; i++)
-        stem_ref_store(t, r->data[r->n], (int64_t)i, random_float());
-    r->n++;
-}
-
-static float at(const struct run *r, uint32_t k, int64_t i)
-{
-    return stem_ref_load(r->t[k].dtype, r->data[k], i);
-}
-
-/* Calls the reference; the last operand is the result. */
-static void execute(struct run *r)
-{
-    struct stem_concrete c = {
-        .def = r->def, .operand = r->t, .n_in = r->n - 1, .n_out = 1, .attrs = r->attrs, .n_attrs = r->def->n_attrs};
-    r->def->reference(&c, r->data);
-}
-
-static void finish(struct run *r)
-{
-    for (uint32_t i = 0; i < r->n; i++)
-        free(r->data[i]);
-}
-
-static bool near(float a, double b, enum stem_dtype t)
-{
-    double eps = t == STEM_BF16 ? 0x1p-8 : t == STEM_F16 ? 0x1p-11 : 1e-6;
-    return fabs(a - b) <= eps * fabs(b) + 1e-30;
-}
-
 static const enum stem_dtype floats[] = {STEM_F32, STEM_F16, STEM_BF16};
 
 static void rmsnorm(void)
@@ -261,79 +198,6 @@ static void argmax(void)
     for (int i = 0; i < N; i++)
         CU_ASSERT_EQUAL(((int32_t *)r.data[1])[i], rows[i].index);
     finish(&r);
-}
-
-/* By its definition, in long double, for both orders of pairs, both places, and YaRN as its authors' code has it. */
-static void rope(void)
-{
-    for (int k = 0; k < 16; k++) {
-        bool interleaved = k & 1, first = k & 2, yarn = k & 4;
-        enum stem_dtype type = k & 8 ? STEM_BF16 : STEM_F32;
-        enum { T = 3, H = 2, D = 40, N = 32 };
-        struct run r;
-        begin(&r, "rope");
-        operand(&r, type, 3, (int64_t[]){T, H, D});
-        operand(&r, STEM_I32, 1, (int64_t[]){T});
-        operand(&r, type, 3, (int64_t[]){T, H, D});
-        memcpy(r.data[1], (int32_t[]){0, 5, 131071}, 12);
-        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "dim"))->i = N;
-        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "interleaved"))->i = interleaved;
-        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "at"))->text = first ? "first" : "last";
-        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "factor"))->f = yarn ? 40 : 1;
-        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "mscale_all"))->f = 0.5;
-        execute(&r);
-        long double pi = acosl(-1), log_base = logl(10000);
-        long double low = floorl(N * logl(4096 / (32 * 2 * pi)) / (2 * log_base)), high = ceill(N * logl(4096 / (2 * pi)) / (2 * log_base));
-        long double amplitude = yarn ? (0.1L * logl(40) + 1) / (0.05L * logl(40) + 1) : 1;
-        for (int row = 0; row < T * H; row++)
-            for (int i = 0; i < D; i++) {
-                int start = first ? 0 : D - N, j = i - start, pair, other;
-                float x = at(&r, 0, row * D + i);
-                if (j < 0 || j >= N) {
-                    CU_ASSERT_EQUAL(at(&r, 2, row * D + i), x);
-                    continue;
-                }
-                pair = interleaved ? j / 2 : j % (N / 2);
-                other = interleaved ? j ^ 1 : (j + N / 2) % N;
-                bool upper = interleaved ? j & 1 : j >= N / 2;
-                long double f = expl(-2.0L * pair / N * log_base), keep = 1 - (pair - low) / (high - low);
-                keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
-                if (yarn)
-                    f = f / 40 * (1 - keep) + f * keep;
-                long double angle = f * ((int32_t *)r.data[1])[row / H], y = at(&r, 0, row * D + start + other);
-                double want = (double)(amplitude * (x * cosl(angle) + (upper ? y : -y) * sinl(angle)));
-                CU_ASSERT(fabs(at(&r, 2, row * D + i) - want) <= (type == STEM_F32 ? 1e-6 : 0x1p-8) * (fabs(want) + 1e-2));
-            }
-        finish(&r);
-    }
-}
-
-static void heads_linear(void)
-{
-    enum { T = 3, H = 2, N = 5, K = 21, GAP = 3 };
-    for (int k = 0; k < 6; k++) {
-        bool flip = k & 1;
-        int rows = flip ? K : N, row = flip ? N : K;
-        struct run r;
-        begin(&r, "heads_linear");
-        r.attrs[0].i = flip;
-        operand(&r, floats[k / 2], 3, (int64_t[]){T, H, K + GAP});
-        operand(&r, floats[k / 2], 3, (int64_t[]){H, rows + GAP, row});
-        operand(&r, STEM_F32, 3, (int64_t[]){T, H, N});
-        r.t[0].dim[2] = K; /* slices */
-        r.t[1].dim[1] = rows;
-        execute(&r);
-        for (int t = 0; t < T; t++)
-            for (int h = 0; h < H; h++)
-                for (int n = 0; n < N; n++) {
-                    double want = 0;
-                    for (int i = 0; i < K; i++)
-                        want += (double)at(&r, 0, (t * H + h) * (K + GAP) + i) *
-                                at(&r, 1, (h * (rows + GAP) + (flip ? i : n)) * row + (flip ? n : i));
-                    CU_ASSERT(fabs(at(&r, 2, (t * H + h) * N + n) - want) <= 1e-5 * K);
-                }
-        finish(&r);
-    }
 }
 
 static void zero(void)
@@ -539,7 +403,6 @@ static void kernels_are_shared(void)
 }
 
 UNIT_MAIN("ops", {"conversions", conversions}, {"integer conversions", integer_conversions}, {"rmsnorm", rmsnorm},
-          {"silu_mul", silu_mul}, {"embed", embed}, {"argmax", argmax}, {"zero", zero}, {"rope", rope},
-          {"heads_linear", heads_linear},
+          {"silu_mul", silu_mul}, {"embed", embed}, {"argmax", argmax}, {"zero", zero},
           {"strided operands", strided_operands}, {"vector widths", vector_widths},
           {"kernels are shared", kernels_are_shared})

@@ -98,27 +98,26 @@ __device__ __forceinline__ void stem_heads_multiply(float (&acc)[4][NT][4], cons
     }
 }
 
-/* Grid: x = (head, 64 columns), y = tiles of 8 * NT tokens. Block: KPARTS warps, which share out k, a multiple of 16.
- */
+/* A block's tile: 64 columns of head h from n0 on, 8 * NT tokens from m0 on; y[t] and y[., h] are yt and yh elements
+ * apart. KPARTS warps share out k, a multiple of 16. */
 template <class E, class O, int NT, int KPARTS, bool EARLY>
-__device__ __forceinline__ void stem_heads_transposed(const E *x, const E *w, O *y, int tokens, int heads, int n,
-                                                      int k, long long xt, long long xh, long long wh, long long wr)
+__device__ __forceinline__ void stem_heads_tile(const E *x, const E *w, O *y, int h, int n0, int m0, int tokens,
+                                                int n, int k, long long xt, long long xh, long long wh, long long wr,
+                                                long long yt, long long yh)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     constexpr int LD = 68;
     float *partial = (float *)stem_smem; /* [KPARTS][8 * NT][LD] */
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
-    int columns = (n + 63) / 64, h = blockIdx.x / columns, n0 = (blockIdx.x - h * columns) * 64,
-        m0 = blockIdx.y * 8 * NT;
     bool inside = n0 + 8 * g < n;
     const E *from = w + h * wh + n0;
     uint4 r[4];
-    if (EARLY && warp * 16 < k)
-        stem_heads_load(r, from + warp * 16 * wr, wr, inside);
+    if (EARLY)
+        stem_heads_load(r, from + warp * 16 * wr, wr, inside && warp * 16 < k);
     stem_wait();
     stem_launch_dependents();
-    if (!EARLY && warp * 16 < k)
-        stem_heads_load(r, from + warp * 16 * wr, wr, inside);
+    if (!EARLY)
+        stem_heads_load(r, from + warp * 16 * wr, wr, inside && warp * 16 < k);
     float acc[4][NT][4] = {};
     for (int k0 = warp * 16; k0 < k; k0 += KPARTS * 16) {
         uint2 b[NT];
@@ -146,8 +145,18 @@ __device__ __forceinline__ void stem_heads_transposed(const E *x, const E *w, O 
         for (int p = 0; p < KPARTS; p++)
             sum += partial[(p * 8 * NT + token) * LD + column];
         if (m0 + token < tokens && n0 + column < n)
-            y[((long long)(m0 + token) * heads + h) * n + n0 + column] = stem_round<O>::from(sum);
+            y[(m0 + token) * yt + h * yh + n0 + column] = stem_round<O>::from(sum);
     }
+}
+
+/* Grid: x = (head, 64 columns), y = tiles of 8 * NT tokens. */
+template <class E, class O, int NT, int KPARTS, bool EARLY>
+__device__ __forceinline__ void stem_heads_transposed(const E *x, const E *w, O *y, int tokens, int heads, int n,
+                                                      int k, long long xt, long long xh, long long wh, long long wr)
+{
+    int columns = (n + 63) / 64, h = blockIdx.x / columns;
+    stem_heads_tile<E, O, NT, KPARTS, EARLY>(x, w, y, h, (blockIdx.x - h * columns) * 64, blockIdx.y * 8 * NT, tokens,
+                                             n, k, xt, xh, wh, wr, (long long)heads * n, n);
 }
 
 /* Any shape, strides and type: a thread for each element of y. */

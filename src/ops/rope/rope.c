@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rope: rotary position embedding (Su et al., 2021) of x[T, D] or x[T, heads, D] at positions pos[T]. Of each row the
- * last `dim` elements (or the first: at = first) are pairs that are turned by pos * base^(-2i / dim); the others are
- * copied. Pairs are (i, i + dim / 2), or neighbours if `interleaved`.
+ * last `size` elements (or the first: at = first) are pairs that are turned by pos * base^(-2i / size); the others are
+ * copied. Pairs are (i, i + size / 2), or neighbours if `interleaved`.
  *
  * factor > 1 is YaRN (Peng et al., 2023), as DeepSeek and Hugging Face compute it: a pair that turns more than
  * beta_fast times within `original` positions keeps its frequency, one that turns less than beta_slow times has it
@@ -98,7 +98,7 @@ const char *stem_rope_table(struct stem_arena *arena, const char *name, const do
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *pos = &c->in[1];
-    int64_t n = stem_op_attr(&stem_op_rope, c->attrs, "dim")->i, row;
+    int64_t n = stem_op_attr(&stem_op_rope, c->attrs, "size")->i, row;
     if (!stem_rule_float(c, 0, "rope: x"))
         return false;
     if (pos->dtype != STEM_I32 && pos->dtype != STEM_I64)
@@ -115,7 +115,7 @@ static bool infer(struct stem_infer *c)
     n = n ? n : row;
     if (n < 2 || n % 2 || n > row || n > STEM_ROPE_MAX) {
         stem_error(c->diags, STEM_E_OP_ATTR, c->span,
-                   "rope: dim = %lld must be even, at least 2, at most x's last size, %lld, and %d", (long long)n,
+                   "rope: size = %lld must be even, at least 2, at most x's last size, %lld, and %d", (long long)n,
                    (long long)row, STEM_ROPE_MAX);
         return false;
     }
@@ -138,7 +138,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 static uint32_t rotated(const struct stem_concrete *c)
 {
     const struct stem_tensor *x = &c->operand[0];
-    int64_t n = stem_op_attr(c->def, c->attrs, "dim")->i;
+    int64_t n = stem_op_attr(c->def, c->attrs, "size")->i;
     return (uint32_t)(n ? n : x->dim[x->rank - 1]);
 }
 
@@ -211,7 +211,7 @@ const struct stem_op_def stem_op_rope = {
     .params = {{"x", STEM_MODE_IN, false, true}, {"pos", STEM_MODE_IN, false, false}},
     .n_params = 2,
     .attrs = {STEM_ROPE_ATTRS,
-              {"dim", STEM_ATTR_TYPE_INT, false, 0, NULL, NULL}, /* 0: all */
+              {"size", STEM_ATTR_TYPE_INT, false, 0, NULL, NULL}, /* 0: all */
               {"at", STEM_ATTR_TYPE_WORD, false, 0, "last", places}},
     .n_attrs = STEM_ROPE_N_ATTRS + 2,
     .results = {"y"},

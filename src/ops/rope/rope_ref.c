@@ -22,7 +22,7 @@ void stem_rope_rotate(float *row, uint32_t n, int64_t position, const double *tu
 void stem_rope_reference(const struct stem_concrete *c, void *const *data)
 {
     const struct stem_tensor *x = &c->operand[0];
-    uint32_t size = (uint32_t)x->dim[x->rank - 1], n = (uint32_t)stem_op_attr(c->def, c->attrs, "dim")->i;
+    uint32_t size = (uint32_t)x->dim[x->rank - 1], n = (uint32_t)stem_op_attr(c->def, c->attrs, "size")->i;
     bool first = !strcmp(stem_op_attr(c->def, c->attrs, "at")->text, "first");
     bool interleaved = stem_op_attr(c->def, c->attrs, "interleaved")->i;
     double turns[STEM_ROPE_MAX / 2];

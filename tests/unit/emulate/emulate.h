@@ -345,6 +345,10 @@ inline float __fsub_rn(float a, float b)
 {
     return a - b;
 }
+inline float rsqrtf(float x)
+{
+    return 1 / sqrtf(x);
+}
 inline void sincospif(float x, float *sine, float *cosine)
 {
     *sine = (float)sin(3.14159265358979323846 * x);

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole decode steps in PyTorch, as engines write them without kernels of their own: the peers of examples/models/.
+
+Variants, each captured in a CUDA graph, random weights and caches of CONTEXT positions for each token:
+    eager / compiled     torch ops as they are; or each layer through torch.compile
+    one / dual           one stream; or the shared experts on a second one, routed experts recorded first
+    gather / grouped     routed experts: chosen weights gathered by index, then bmm; or torch._grouped_mm over tokens
+                         sorted by expert
+Latent attention is in its absorbed form: two bmm over the latent cache and a softmax (flash kernels stop at 256
+columns); grouped-query attention is scaled_dot_product_attention with the queries of a key head as rows.
+
+    torch_models.py MODEL [--tokens 1,16] [--layers N] [--context 4096] [--no-compile] [--seconds 60] [--json FILE]
+Prints the copy bandwidth, the floor by bytes (weights of the experts that were chosen, caches) and the median of replays.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+
+CONFIGS = {
+    "deepseek_v2_lite": dict(
+        hidden=2048, layers=27, heads=16, q_rank=0, latent=512, nope=128, rope=64, v=128, experts=64, topk=6, inter=1408,
+        shared=2816, dense=10944, vocab=102400, score="softmax", renormalize=False, sets=0, scale=1.0),
+    "kimi_k25_rank": dict(
+        hidden=7168, layers=61, heads=8, q_rank=1536, latent=512, nope=128, rope=64, v=128, experts=384, topk=8, inter=256,
+        shared=256, dense=2304, vocab=20480, score="sigmoid", renormalize=True, sets=16, scale=2.827),
+    "qwen3_30b_a3b": dict(
+        hidden=2048, layers=48, heads=32, kv_heads=4, head=128, experts=128, topk=8, inter=768, shared=0, dense=0,
+        vocab=151936, score="softmax", renormalize=True, sets=0, scale=1.0),
+}  # fmt: skip
+
+
+# ---- bytes ----
+
+
+def distinct(c, tokens):
+    return c["experts"] * (1 - (1 - c["topk"] / c["experts"]) ** tokens)
+
+
+def floor_bytes(c, tokens, context, chosen=None):
+    """Bytes that a step must read in bf16; chosen: experts of each layer, else as if choices were uniform."""
+    h = c["hidden"]
+    if "latent" in c:
+        q = c["q_rank"] or h
+        attention = c["heads"] * (c["nope"] + c["rope"]) * q + (c["q_rank"] + c["latent"] + c["rope"]) * h
+        attention += c["heads"] * (c["nope"] + c["v"]) * c["latent"] + h * c["heads"] * c["v"]
+        cache = (c["latent"] + c["rope"]) * context * tokens
+    else:
+        attention = (c["heads"] * 2 + 2 * c["kv_heads"]) * c["head"] * h
+        cache = 2 * c["kv_heads"] * c["head"] * context * tokens
+    first = 1 if c["dense"] else 0
+    moe = c["experts"] * h + 3 * c["shared"] * h + 3 * c["inter"] * h * (chosen or distinct(c, tokens))
+    return 2 * (c["layers"] * (attention + cache) + first * 3 * c["dense"] * h + (c["layers"] - first) * moe + c["vocab"] * h)
+
+
+# ---- the models ----
+
+
+def make_weights(torch, c, layers, sets, device, dtype):
+    g = torch.Generator(device=device).manual_seed(1)
+
+    def uniform(*shape):
+        w = torch.empty(*shape, dtype=dtype, device=device)
+        a = (3.0 / shape[-1]) ** 0.5
+        flat = w.view(-1)
+        for part in flat.split(1 << 28):
+            part.uniform_(-a, a, generator=g)
+        return w
+
+    def gain(n):
+        return (torch.rand(n, device=device, generator=g) + 0.5).to(dtype)
+
+    h, out = c["hidden"], dict(table=uniform(1024, h), norm=gain(h), head=uniform(c["vocab"], h), layers=[])
+    moes = []
+    for i in range(layers):
+        w = dict(norm1=gain(h), norm2=gain(h))
+        if "latent" in c:
+            q = c["heads"] * (c["nope"] + c["rope"])
+            w["down"] = uniform((c["q_rank"] or q) + c["latent"] + c["rope"], h)
+            if c["q_rank"]:
+                w.update(q_norm=gain(c["q_rank"]), up=uniform(q, c["q_rank"]))
+            w.update(kv_norm=gain(c["latent"]), kv_up=uniform(c["heads"], c["nope"] + c["v"], c["latent"]))
+            w["o"] = uniform(h, c["heads"] * c["v"])
+        else:
+            w["down"] = uniform((c["heads"] + 2 * c["kv_heads"]) * c["head"], h)
+            w.update(q_norm=gain(c["head"]), k_norm=gain(c["head"]), o=uniform(h, c["heads"] * c["head"]))
+        if i == 0 and c["dense"]:
+            w.update(up13=uniform(2 * c["dense"], h), up2=uniform(h, c["dense"]))
+        else:
+            if len(moes) < (sets or layers):
+                m = dict(gate=uniform(c["experts"], h), w13=uniform(c["experts"], 2 * c["inter"], h), w2=uniform(c["experts"], h, c["inter"]))
+                m["bias"] = torch.rand(c["experts"], device=device, generator=g) * 0.1 - 0.05
+                if c["shared"]:
+                    m.update(s13=uniform(2 * c["shared"], h), s2=uniform(h, c["shared"]))
+                moes.append(m)
+            w.update(moes[(i - 1) % len(moes)] if sets else moes[-1])
+        out["layers"].append(w)
+    return out
+
+
+def make_model(torch, c, context, routed_way, side):
+    F = torch.nn.functional
+    h, k = c["hidden"], c["topk"]
+
+    def silu_mul(x):
+        n = x.shape[-1] // 2
+        return F.silu(x[..., :n]) * x[..., n:]
+
+    def rotate(x, cos, sin):  # pairs (i, i + n / 2)
+        n = x.shape[-1] // 2
+        a, b = x[..., :n].float(), x[..., n:].float()
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
+
+    def mla(x, w, cache, rows, cos, sin):
+        t, H, nope, rope, latent = x.shape[0], c["heads"], c["nope"], c["rope"], c["latent"]
+        a = x @ w["down"].t()
+        q, kv, pe = a.split((a.shape[1] - latent - rope, latent, rope), 1)
+        if c["q_rank"]:
+            q = F.rms_norm(q, (c["q_rank"],), w["q_norm"], 1e-6) @ w["up"].t()
+        q = q.view(t, H, nope + rope)
+        row = torch.cat((F.rms_norm(kv, (latent,), w["kv_norm"], 1e-6), rotate(pe, cos, sin)), 1)
+        cache[rows, context - 1] = row
+        absorbed = torch.bmm(q[..., :nope].transpose(0, 1), w["kv_up"][:, :nope]).transpose(0, 1)
+        q = torch.cat((absorbed, rotate(q[..., nope:], cos.unsqueeze(1), sin.unsqueeze(1))), 2)
+        p = torch.softmax(torch.bmm(q, cache.transpose(1, 2)).float() * (nope + rope) ** -0.5, -1).to(x.dtype)
+        o = torch.bmm(p, cache[..., :latent])
+        o = torch.bmm(o.transpose(0, 1), w["kv_up"][:, nope:].transpose(1, 2)).transpose(0, 1)
+        return o.reshape(t, -1) @ w["o"].t()
+
+    def gqa(x, w, cache, rows, cos, sin):
+        t, H, G, D = x.shape[0], c["heads"], c["kv_heads"], c["head"]
+        a = (x @ w["down"].t()).view(t, H + 2 * G, D)
+        q = rotate(F.rms_norm(a[:, :H], (D,), w["q_norm"], 1e-6), cos.unsqueeze(1), sin.unsqueeze(1))
+        key = rotate(F.rms_norm(a[:, H : H + G], (D,), w["k_norm"], 1e-6), cos.unsqueeze(1), sin.unsqueeze(1))
+        cache[0][rows, :, context - 1] = key
+        cache[1][rows, :, context - 1] = a[:, H + G :]
+        o = F.scaled_dot_product_attention(q.view(t, G, H // G, D), cache[0], cache[1])
+        return o.reshape(t, -1) @ w["o"].t()
+
+    def route(x, w):
+        scores = (x @ w["gate"].t()).float()
+        scores = torch.sigmoid(scores) if c["score"] == "sigmoid" else torch.softmax(scores, -1)
+        biased = scores + w["bias"] if c["score"] == "sigmoid" else scores
+        ids = torch.topk(biased, k, dim=-1, sorted=False).indices
+        scale = scores.gather(1, ids)
+        return ids, (scale / scale.sum(-1, keepdim=True) if c["renormalize"] else scale) * c["scale"]
+
+    def gather(x, w, ids):
+        flat = ids.reshape(-1)
+        y = torch.bmm(w["w13"][flat], x.repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
+        return torch.bmm(w["w2"][flat], silu_mul(y).unsqueeze(2)).squeeze(2)
+
+    def grouped(x, w, ids):
+        flat = ids.reshape(-1)
+        order = torch.argsort(flat, stable=True)
+        ends = torch.searchsorted(flat[order], torch.arange(c["experts"], device=x.device), right=True).int()
+        y = torch._grouped_mm(x[torch.div(order, k, rounding_mode="floor")], w["w13"].transpose(1, 2), offs=ends)
+        y = torch._grouped_mm(silu_mul(y), w["w2"].transpose(1, 2), offs=ends)
+        out = torch.empty_like(y)
+        out[order] = y
+        return out
+
+    def routed(x, w):
+        ids, scale = route(x, w)
+        y = (gather if routed_way == "gather" else grouped)(x, w, ids)
+        return (y.view(x.shape[0], k, h).float() * scale.unsqueeze(2)).sum(1).to(x.dtype)
+
+    def shared(x, w):
+        return silu_mul(x @ w["s13"].t()) @ w["s2"].t()
+
+    def attend(hidden, w, cache, rows, cos, sin):
+        x = F.rms_norm(hidden, (h,), w["norm1"], 1e-6)
+        hidden = hidden + (mla if "latent" in c else gqa)(x, w, cache, rows, cos, sin)
+        return hidden, F.rms_norm(hidden, (h,), w["norm2"], 1e-6)
+
+    def forward(layer_attend, layer_routed, layer_shared, weights, ids, caches, rows, cos, sin):
+        hidden = weights["table"][ids]
+        for w, cache in zip(weights["layers"], caches):
+            hidden, x = layer_attend(hidden, w, cache, rows, cos, sin)
+            if "up13" in w:
+                hidden = hidden + silu_mul(x @ w["up13"].t()) @ w["up2"].t()
+                continue
+            if not c["shared"]:
+                hidden = hidden + layer_routed(x, w)
+                continue
+            if side is None:
+                hidden = hidden + layer_routed(x, w) + layer_shared(x, w)
+                continue
+            main, fork, join = torch.cuda.current_stream(), torch.cuda.Event(), torch.cuda.Event()
+            fork.record(main)
+            y = layer_routed(x, w)
+            side.wait_event(fork)
+            with torch.cuda.stream(side):
+                s = layer_shared(x, w)
+                join.record(side)
+            main.wait_event(join)
+            hidden = hidden + y + s
+        return torch.argmax((F.rms_norm(hidden, (h,), weights["norm"], 1e-6) @ weights["head"].t()).float(), -1)
+
+    return attend, routed, shared, route, forward
+
+
+# ---- measuring ----
+
+
+def copy_bandwidth(torch):
+    a, b = (torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(2))
+    times = []
+    for _ in range(12):
+        s, e = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        s.record()
+        b.copy_(a)
+        e.record()
+        e.synchronize()
+        times.append(s.elapsed_time(e) / 1e3)
+    return 2 * a.numel() / statistics.median(times[2:])
+
+
+def measure(torch, c, weights, tokens, context, way, dual, compiled, replays):
+    side = torch.cuda.Stream() if dual else None
+    attend, routed, shared, _, forward = make_model(torch, c, context, way, side)
+    if compiled:
+        attend, routed, shared = (torch.compile(f, dynamic=False, fullgraph=True) for f in (attend, routed, shared))
+    layers = len(weights["layers"])
+    if "latent" in c:
+        shape, width = (tokens, context, c["latent"] + c["rope"]), c["rope"]
+    else:
+        shape, width = (2, tokens, c["kv_heads"], context, c["head"]), c["head"]
+    caches = [torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_() for _ in range(layers)]
+    rows, ids = torch.arange(tokens, device="cuda"), torch.arange(tokens, device="cuda")
+    angle = torch.full((tokens, 1), context - 1.0, device="cuda") * 10000.0 ** -(torch.arange(0, width, 2, device="cuda") / width)
+    args = (weights, ids, caches, rows, torch.cos(angle), torch.sin(angle))
+
+    def run():
+        return forward(attend, routed, shared, *args)
+
+    warm = torch.cuda.Stream()
+    warm.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    for _ in range(3):
+        graph.replay()
+    times = []
+    for _ in range(replays):
+        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        a.record()
+        graph.replay()
+        b.record()
+        b.synchronize()
+        times.append(a.elapsed_time(b) * 1000)
+    del graph
+    return statistics.median(times)
+
+
+def chosen_experts(torch, c, weights, tokens):
+    """Experts that a layer reads for random normalised tokens, on average over some layers."""
+    route = make_model(torch, c, 1, "gather", None)[3]
+    counts = []
+    for w in weights["layers"]:
+        if "gate" in w and len(counts) < 8:
+            x = torch.nn.functional.rms_norm(torch.randn(tokens, c["hidden"], device="cuda"), (c["hidden"],)).to(torch.bfloat16)
+            counts.append(route(x, w)[0].unique().numel())
+    return sum(counts) / len(counts)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("model", choices=CONFIGS)
+    p.add_argument("--tokens", default="1,16")
+    p.add_argument("--layers", type=int)
+    p.add_argument("--context", type=int, default=4096)
+    p.add_argument("--replays", type=int, default=15)
+    p.add_argument("--no-compile", action="store_true")
+    p.add_argument("--seconds", type=float, default=1e9, help="start no variant after this many seconds")
+    p.add_argument("--json")
+    a = p.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no PyTorch")
+        return 77
+    if not torch.cuda.is_available():
+        print("skipped: no GPU")
+        return 77
+    begin = time.monotonic()
+    c = dict(CONFIGS[a.model])
+    c["layers"] = a.layers or c["layers"]
+    bandwidth = copy_bandwidth(torch)
+    weights = make_weights(torch, c, c["layers"], c["sets"], "cuda", torch.bfloat16)
+    print(f"{a.model}: {c['layers']} layers, context {a.context}, copy {bandwidth / 1e12:.2f} TB/s, PyTorch {torch.__version__}")
+    result = dict(model=a.model, bandwidth=bandwidth, context=a.context, torch={})
+    tokens = [int(t) for t in a.tokens.split(",")]
+    for compiled in (False, True)[: 1 if a.no_compile else 2]:
+        for t in tokens:
+            row = result["torch"].setdefault(t, {})
+            floor = floor_bytes(c, t, a.context, chosen_experts(torch, c, weights, t)) / bandwidth * 1e6
+            ways = [w for w in ("gather", "grouped") if w != "gather" or t <= 16]
+            for way in ways:
+                for dual in (False, True)[: 2 if c["shared"] else 1]:
+                    key = f"{'compiled' if compiled else 'eager'}-{way}-{'dual' if dual else 'one'}"
+                    if time.monotonic() - begin > a.seconds:
+                        print(f"T={t} {key}: not started, out of time")
+                        continue
+                    try:
+                        row[key] = measure(torch, c, weights, t, a.context, way, dual, compiled, a.replays)
+                        print(f"T={t} {key}: {row[key]:.1f} us, {row[key] / floor:.2f} x the floor of {floor:.1f} us", flush=True)
+                    except Exception as e:  # what this version cannot capture or compile
+                        print(f"T={t} {key}: {type(e).__name__}: {str(e)[:160]}", flush=True)
+                    torch.cuda.empty_cache()
+            row["floor"] = floor
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump(result, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
