@@ -75,7 +75,8 @@ struct stem_audit;
     X(E_WRONG_DEVICE, "an array is not on the program's GPU")                                                        \
     X(E_BUCKET, "no variant is large enough")                                                                        \
     X(E_FILE, "a file cannot be read")                                                                               \
-    X(E_FORMAT, "a file is not what it should be")
+    X(E_FORMAT, "a file is not what it should be")                                                                   \
+    X(E_ARCH, "the kernels are not for this GPU's architecture")
 
 enum stem_status {
 #define X(suffix, text) STEM_##suffix,

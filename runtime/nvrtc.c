@@ -163,7 +163,7 @@ enum stem_status stem_nvrtc_arch(const struct stem_nvrtc *n, uint32_t sm, uint32
             *arch = n->archs[i];
     if (*arch)
         return STEM_OK;
-    return stem_fail(err, STEM_E_COMPILE,
+    return stem_fail(err, STEM_E_ARCH,
                      "NVRTC %d.%d (%s) makes no cubins for sm_%u: it knows sm_%u to sm_%u. Point MAINSTEM_CUDA at a "
                      "toolkit that supports this GPU",
                      n->major, n->minor, n->path, (unsigned)sm, (unsigned)n->archs[0],

@@ -209,6 +209,9 @@ enum stem_status stem_new_module(struct stem_rt *rt, const void *image, struct C
     int code = rt->d.module_load(m, image);
     if (code) {
         *m = NULL;
+        if (code == STEM_CUDA_ERROR_NO_BINARY_FOR_GPU)
+            return stem_fail(err, STEM_E_ARCH, "the kernels were not built for this GPU, which is of sm_%u",
+                             (unsigned)rt->sm);
         return stem_fail_cuda(err, &rt->d, code, "cuModuleLoadData on a GPU of sm_%u", (unsigned)rt->sm);
     }
     count(rt, 1);

@@ -108,7 +108,7 @@ static int write_cubin(const struct stem_plan *plan, const char *dir)
     stem_busy_end(busy);
     if (!compiled) {
         /* An inline kernel that does not compile is the input's fault; its log points into the .stem file. */
-        status = err.status == STEM_E_COMPILE ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+        status = err.status == STEM_E_COMPILE || err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
         stem_cli_error("%s", err.message);
         if (cubin.log && *cubin.log)
             fprintf(stderr, "%s\n", cubin.log);

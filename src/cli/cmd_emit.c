@@ -119,7 +119,7 @@ static int compile_one(struct emit *e, struct stem_compiler *compiler, const str
             fprintf(stderr, "%s\n", c->log);
         if (err.status == STEM_E_NO_NVRTC)
             fputs("  --embed=source and --embed=none need no NVRTC here\n", stderr);
-        return err.status == STEM_E_COMPILE ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+        return err.status == STEM_E_COMPILE || err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
     }
     e->image[e->o.n_cubins++] = (struct stem_host_cubin){.sm = sm, .data = c->data, .bytes = c->bytes};
     return STEM_EXIT_OK;

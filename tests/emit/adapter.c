@@ -30,6 +30,12 @@ static int give(enum model_status s, const struct model_error *from, struct emit
         enum model_status s = call; \
         return give(s, &err, e);    \
     } while (0)
+/* Two dims come as one number. */
+#ifdef TWO_DIMS
+#define DIMS T / 1000, T % 1000
+#else
+#define DIMS T
+#endif
 #define API __attribute__((visibility("default")))
 
 /* The callbacks' types differ in pointer types alone. */
@@ -60,6 +66,7 @@ API int emitted_create(const struct emitted_options *o, void **p, struct emitted
     memset(&x, 0, sizeof x);
     x.device = o->device;
     x.libcuda = o->libcuda;
+    x.image = o->image;
     x.slab = o->slab;
     x.slab_bytes = o->slab_bytes;
     x.pool = o->pool;
@@ -102,17 +109,17 @@ API int emitted_reset(void *p, struct emitted_error *e)
 
 API int emitted_launch(void *p, int64_t T, void *stream, struct emitted_error *e)
 {
-    GIVE(model_launch((struct model_program *)p, T, (CUstream)stream, &err));
+    GIVE(model_launch((struct model_program *)p, DIMS, (CUstream)stream, &err));
 }
 
 API int emitted_build(void *p, int64_t T, void **graph, struct emitted_error *e)
 {
-    GIVE(model_build((struct model_program *)p, T, (CUgraph *)graph, &err));
+    GIVE(model_build((struct model_program *)p, DIMS, (CUgraph *)graph, &err));
 }
 
 API int emitted_graph_create(void *p, int64_t T, void **graph, struct emitted_error *e)
 {
-    GIVE(model_graph_create((struct model_program *)p, T, (struct model_graph **)graph, &err));
+    GIVE(model_graph_create((struct model_program *)p, DIMS, (struct model_graph **)graph, &err));
 }
 
 API int emitted_graph_launch(void *g, void *stream, struct emitted_error *e)
@@ -139,5 +146,10 @@ API int emitted_destroy(void *p)
 
 API int64_t emitted_bucket(int64_t T)
 {
+#ifdef TWO_DIMS
+    int64_t bucket[2];
+    return model_bucket(DIMS, bucket) ? 1000 * bucket[0] + bucket[1] : 0;
+#else
     return model_bucket(T);
+#endif
 }

@@ -45,6 +45,7 @@ struct emitted_error {
 
 struct emitted_options {
     const char *libcuda, *nvrtc;
+    const void *image;
     int device, pool;
     uint64_t slab, slab_bytes;
     uint64_t (*alloc)(void *user, size_t bytes, void *stream);

@@ -17,6 +17,19 @@
     "  return c + b;\n"                                                                                                \
     "}\n"
 
+#define TWO_DIMS_TEXT                                                                                                  \
+    "module two_dims;\n"                                                                                               \
+    "const N = 64;\n"                                                                                                  \
+    "dim B in 1..4 = 2;\n"                                                                                             \
+    "dim T in 1..8 = 4;\n"                                                                                             \
+    "model m(x: f32[B, T, N], y: f32[T, N]) -> (o: f32[B, T, N], q: f32[T, N]) {\n"                                    \
+    "  weight w: f32[N];\n"                                                                                            \
+    "  a = rmsnorm(x, w);\n"                                                                                           \
+    "  b = silu(x) on side;\n"                                                                                         \
+    "  q = silu(y) on side;\n"                                                                                         \
+    "  return a + b, q;\n"                                                                                             \
+    "}\n"
+
 #define PROGRAMS                                                                                                       \
     {.name = "dual_stream_moe",                                                                                        \
      .defines = {"HIDDEN=256", "EXPERTS=16", "INTER=64", "LAYERS=3", "SETS=2"},                                        \
@@ -27,6 +40,7 @@
         {.name = "qkv_three_streams", .defines = {"HIDDEN=128", "LAYERS=3"}, .dims = {"T=1,4"}, .source = true},       \
         {.name = "inline_kernel", .defines = {"N=256"}, .dims = {"T=4"}},                                              \
         {.name = "piecewise", .defines = {"HIDDEN=128", "VOCAB=64"}, .dims = {"T=1,4"}},                               \
-        {.name = "with_extern", .text = EXTERN_TEXT, .dims = {"T=2,4"}, .extern_name = "clear"},
+        {.name = "with_extern", .text = EXTERN_TEXT, .dims = {"T=2,4"}, .extern_name = "clear"},                       \
+        {.name = "two_dims", .text = TWO_DIMS_TEXT, .dims = {"B=1,3", "T=2,4"}},
 
 #endif

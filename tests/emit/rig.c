@@ -29,7 +29,7 @@ static bool compile(struct program *p)
     while (args.n_defines < 8 && p->defines[args.n_defines])
         args.n_defines++;
     args.dims = p->dims;
-    args.n_dims = 1;
+    args.n_dims = p->dims[1] ? 2 : 1;
     p->compiled = stem_pipeline(&args);
     p->plan = p->compiled->plan;
     if (p->plan)
@@ -97,6 +97,8 @@ static bool build(struct program *p, const char *dir)
     snprintf(out, sizeof out, "%s/model.so", dir);
     if (p->extern_name)
         snprintf(define, sizeof define, "-DEXTERN_NAME=%s", p->extern_name);
+    else if (p->dims[1])
+        snprintf(define, sizeof define, "-DTWO_DIMS");
     snprintf(command, sizeof command,
              "%s -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -fPIC -shared -isystem '%s/include' -I'%s' -I'%s/tests/emit' "
              "%s %s -o '%s' '%s/model.c' '%s/model_%s.c' '%s/tests/emit/adapter.c' -ldl",
@@ -108,6 +110,12 @@ static bool build(struct program *p, const char *dir)
         return false;
     }
     return load(p, out);
+}
+
+int64_t program_T(const struct program *p, uint32_t variant)
+{
+    const int64_t *dim = p->plan->variants[variant].dim;
+    return p->dims[1] ? 1000 * dim[0] + dim[1] : dim[0];
 }
 
 bool program_make(struct program *p, bool *skip)

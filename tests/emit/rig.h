@@ -18,7 +18,7 @@ struct program {
     const char *name;        /* examples/NAME.stem; or only a name, with `text` */
     const char *text;
     const char *defines[8];
-    const char *dims[1];     /* buckets */
+    const char *dims[2];     /* buckets */
     const char *extern_name; /* its function, which rig.c has: doubles f32 */
     bool source;             /* embed the kernels' source */
     char dir[1024];          /* of its sources, removed at the end */
@@ -30,6 +30,8 @@ struct program {
 
 #define OK(call) CU_ASSERT_EQUAL((call), CUDA_SUCCESS)
 
+/* What the adapter's functions take for T: both dims of a program that has two, as 1000 * B + T. */
+int64_t program_T(const struct program *p, uint32_t variant);
 /* False, with a message on stderr, if something failed; *skip if there is no toolkit or compiler. */
 bool program_make(struct program *p, bool *skip);
 void program_drop(struct program *p);

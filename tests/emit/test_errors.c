@@ -86,7 +86,7 @@ static int graph(struct caller *c, void *program, int64_t T, struct emitted_erro
 static int scenario(struct caller *c, enum path path, struct emitted_error *e)
 {
     const struct emitted_api *api = &c->p->api;
-    int64_t T = c->p->plan->variants[0].dim[0];
+    int64_t T = program_T(c->p, 0);
     enum mode mode = path == EAGER_CALLBACKS ? CALLBACKS : path == EAGER_POOL ? POOL : SLAB;
     void *program = NULL, *g = NULL;
     int s = caller_program(c, 0, mode, &program, e);
@@ -170,7 +170,7 @@ static void bench_open(struct bench *b, const char *name, enum mode mode)
     memset(b, 0, sizeof *b);
     caller_open(&b->c, named(name), 0);
     b->api = &b->c.p->api;
-    b->T = b->c.p->plan->variants[0].dim[0];
+    b->T = program_T(b->c.p, 0);
     CU_ASSERT_EQUAL(caller_program(&b->c, 0, mode, &b->program, &b->e), 0);
 }
 
@@ -251,6 +251,28 @@ static void unbound_and_buckets(void)
     CU_ASSERT_EQUAL(b.T, 1);
     expect(&b, b.api->launch(b.program, 2, b.c.stream, &b.e), EMITTED_E_SHAPE, "hidden has the shape [1, 128], this bucket needs [4");
     expect(&b, b.api->launch(NULL, 1, b.c.stream, &b.e), EMITTED_E_ARGUMENT, "NULL");
+    bench_close(&b);
+}
+
+/* Each dim must have room. */
+static void buckets_of_two_dims(void)
+{
+    static const int64_t rows[][2] = {{1001, 1002}, {1003, 1004}, {2001, 3002}, {3004, 3004}, {1, 0}, {1005, 0}, {4001, 0}};
+    struct bench b;
+    bench_open(&b, "two_dims", SLAB);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CU_ASSERT_EQUAL(b.api->bucket(rows[i][0]), rows[i][1]);
+        if (!rows[i][1])
+            expect(&b, b.api->launch(b.program, rows[i][0], b.c.stream, &b.e), EMITTED_E_BUCKET, "; the largest is [3, 4]");
+    }
+    expect(&b, b.api->launch(b.program, 1005, b.c.stream, &b.e), EMITTED_E_BUCKET, "no bucket of model has room for [1, 5]");
+    /* Bound for B = 1, T = 2: rows may be more than a bucket's, other dims may not. */
+    expect(&b, b.api->launch(b.program, 1003, b.c.stream, &b.e), EMITTED_E_SHAPE, "x has the shape [1, 2, 64], this bucket needs [1, 4, 64]");
+    struct emitted_tensor t = {.data = b.c.at[0], .dtype = 0, .rank = 3, .dim = {3, 2, 64}};
+    CU_ASSERT_EQUAL(b.api->bind(b.program, "x", &t, &b.e), 0);
+    CU_ASSERT_EQUAL(b.api->launch(b.program, 1002, b.c.stream, &b.e), 0);
+    t.dim[1] = 3;
+    expect(&b, b.api->bind(b.program, "x", &t, &b.e), EMITTED_E_SHAPE, "x has the shape [3, 3, 64], [3, 4, 64] is expected (in the largest bucket)");
     bench_close(&b);
 }
 
@@ -342,6 +364,52 @@ static void creation(void)
     bench_close(&b);
 }
 
+/* Emitted for sm_90: other generations, and the one before, are refused, and nothing is left. */
+static void other_architectures(void)
+{
+    static const int others[] = {80, 86, 100, 120};
+    static const char for_80[] = "fakecubin sm_80\n";
+    struct bench b;
+    void *p = NULL;
+    bench_open(&b, "dual_stream_moe", SLAB); /* cubins */
+    struct emitted_options o = {.libcuda = STAND_IN, .nvrtc = STAND_IN};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[100];
+        fakecuda_set_arch(others[i]);
+        snprintf(text, sizeof text, "the kernels were built for sm_90, this GPU is of sm_%d", others[i]);
+        expect(&b, b.api->create(&o, &p, &b.e), EMITTED_E_ARCH, text);
+        CU_ASSERT_PTR_NULL(p);
+    }
+    fakecuda_set_arch(90);
+    o.image = for_80; /* given by hand */
+    expect(&b, b.api->create(&o, &p, &b.e), EMITTED_E_ARCH, "not built for this GPU, which is of sm_90");
+    bench_close(&b);
+}
+
+/* Kernels as source: the stand-in's NVRTC knows 80, 90, 100 and 120. */
+static void architectures_of_nvrtc(void)
+{
+    static const struct {
+        int sm, status;
+    } rows[] = {{80, 0}, {86, 0}, {90, 0}, {100, 0}, {103, 0}, {121, 0}, {75, EMITTED_E_ARCH}, {110, EMITTED_E_ARCH}};
+    struct bench b;
+    void *p = NULL;
+    bench_open(&b, "qkv_three_streams", SLAB);
+    struct emitted_options o = {.libcuda = STAND_IN, .nvrtc = STAND_IN};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fakecuda_set_arch(rows[i].sm);
+        int s = b.api->create(&o, &p, &b.e);
+        CU_ASSERT_EQUAL(s, rows[i].status);
+        if (s)
+            expect(&b, s, EMITTED_E_ARCH, "it knows sm_80 to sm_120");
+        b.api->destroy(p);
+    }
+    fakecuda_set_arch(90);
+    o.nvrtc = "/nowhere/libnvrtc.so";
+    expect(&b, b.api->create(&o, &p, &b.e), EMITTED_E_COMPILE, "NVRTC cannot be loaded");
+    bench_close(&b);
+}
+
 /* From the function that the program calls, the program is in use: as it is from another thread. */
 static struct bench *busy_bench;
 static int busy_status;
@@ -393,9 +461,12 @@ int main(void)
     static const struct unit_test tests[] = {{"every call fails once", every_call_fails_once},
                                              {"tensors", bad_tensors},
                                              {"unbound tensors, buckets", unbound_and_buckets},
+                                             {"buckets of two dims", buckets_of_two_dims},
                                              {"captures, stale graphs", captures},
                                              {"eager parts, pools", eager_parts_and_pools},
                                              {"creation", creation},
+                                             {"other architectures", other_architectures},
+                                             {"architectures of NVRTC", architectures_of_nvrtc},
                                              {"two threads, a function that fails", two_threads}};
     int made = 0;
     for (int x = 0; x < N_PROGRAMS; x++) {

@@ -117,7 +117,7 @@ static void results(void)
     for (int x = 0; x < N_PROGRAMS; x++) {
         const struct program *p = &programs[x];
         for (uint32_t v = 0; p->library && v < p->plan->n_variants; v++) {
-            int64_t T = p->plan->variants[v].dim[0];
+            int64_t T = program_T(p, v);
             void **want = program_expected(p, v);
             for (int path = 0; path < N_PATHS; path++)
                 for (int seed = 0; seed < SEEDS; seed++, runs++) {
@@ -271,7 +271,7 @@ static const struct {
 static int emitted_traces(struct caller *c, enum mode mode, struct traces *t, struct emitted_error *e)
 {
     const struct emitted_api *api = &c->p->api;
-    int64_t T = c->p->plan->variants[0].dim[0];
+    int64_t T = program_T(c->p, 0);
     void *program, *graph = NULL, *second = NULL;
     CUstream other;
     int s = caller_program(c, 0, mode, &program, e);

@@ -20,6 +20,13 @@ static bool image_ok(const void *image)
                      memcmp(image, "fakecubin", 9) == 0);
 }
 
+/* What the stand-in's compiler makes says what it was made for; it runs on that and on later minor versions. */
+static bool arch_ok(const char *image)
+{
+    int sm = 0;
+    return sscanf(image, "fakecubin sm_%d\n", &sm) != 1 || (sm / 10 == fc.arch / 10 && sm <= fc.arch);
+}
+
 static CUresult load(CUmodule *out, const void *image)
 {
     if (!out)
@@ -29,6 +36,8 @@ static CUresult load(CUmodule *out, const void *image)
         return err;
     if (!image_ok(image))
         return CUDA_ERROR_INVALID_IMAGE;
+    if (!arch_ok(image))
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     *out = (CUmodule)fc_new(FC_MODULE, sizeof(struct fc_module), module_dispose);
     return CUDA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stand-in for NVRTC in the same shared object: every source compiles to an image that the stand-in driver loads.
- * The image carries the source's text, so that a cache keyed by content behaves as it would.
+ * The image says which architecture it is for, and carries the source's text, so that a cache keyed by content behaves as it would.
  */
 #include "core.h"
 
@@ -10,12 +10,12 @@
 typedef struct fc_program *nvrtcProgram;
 
 struct fc_program {
-    char *image;
+    char *source, *image;
     size_t bytes;
     bool compiled;
 };
 
-enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3, NVRTC_ERROR_INVALID_PROGRAM = 4 };
+enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3, NVRTC_ERROR_INVALID_PROGRAM = 4, NVRTC_ERROR_INVALID_OPTION = 5 };
 
 int nvrtcVersion(int *major, int *minor);
 int nvrtcGetNumSupportedArchs(int *n);
@@ -63,9 +63,8 @@ FC_API int nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char 
     if (!out || !source)
         return NVRTC_ERROR_INVALID_INPUT;
     struct fc_program *p = fc_alloc(sizeof *p);
-    p->bytes = strlen(source) + 11;
-    p->image = fc_alloc(p->bytes);
-    snprintf(p->image, p->bytes, "fakecubin\n%s", source);
+    p->source = fc_alloc(strlen(source) + 1);
+    strcpy(p->source, source);
     *out = p;
     return NVRTC_SUCCESS;
 }
@@ -75,6 +74,7 @@ FC_API int nvrtcDestroyProgram(nvrtcProgram *p)
     if (!p || !*p)
         return NVRTC_ERROR_INVALID_PROGRAM;
     free((*p)->image);
+    free((*p)->source);
     free(*p);
     *p = NULL;
     return NVRTC_SUCCESS;
@@ -82,9 +82,19 @@ FC_API int nvrtcDestroyProgram(nvrtcProgram *p)
 
 FC_API int nvrtcCompileProgram(nvrtcProgram p, int n, const char *const *options)
 {
-    (void)n, (void)options;
+    int sm = 0;
+    bool known = false;
     if (!p)
         return NVRTC_ERROR_INVALID_PROGRAM;
+    for (int i = 0; i < n && !sm; i++)
+        sscanf(options[i], "--gpu-architecture=sm_%d", &sm);
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++)
+        known = known || archs[i] == sm;
+    if (!known)
+        return NVRTC_ERROR_INVALID_OPTION;
+    p->bytes = strlen(p->source) + 32;
+    p->image = fc_alloc(p->bytes);
+    snprintf(p->image, p->bytes, "fakecubin sm_%d\n%s", sm, p->source);
     p->compiled = true;
     return NVRTC_SUCCESS;
 }

@@ -335,6 +335,28 @@ static enum stem_status no_gpu(struct fixture *f)
     return stem_rt_open(&o, &rt, &f->err);
 }
 
+static enum stem_status other_arch(struct fixture *f)
+{
+    static const char image[] = "fakecubin sm_80\n";
+    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1, .cubin = image, .cubin_bytes = sizeof image};
+    struct stem_exec *e;
+    return stem_exec_new(f->rt, f->plan, &eo, &e, &f->err);
+}
+
+/* A GPU of a generation that NVRTC does not know. */
+static enum stem_status unknown_arch(struct fixture *f)
+{
+    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1};
+    struct stem_rt *rt = NULL;
+    struct stem_exec *e;
+    fakecuda_set_arch(130);
+    enum stem_status s = stem_rt_open(&stand_in, &rt, &f->err);
+    s = s ? s : stem_exec_new(rt, f->plan, &eo, &e, &f->err);
+    stem_rt_close(rt);
+    fakecuda_set_arch(90);
+    return s;
+}
+
 static const struct {
     const char *what;
     enum stem_status (*act)(struct fixture *f);
@@ -359,6 +381,8 @@ static const struct {
     {"no driver", no_driver, STEM_E_NO_DRIVER, "no CUDA driver: /nowhere/libcuda.so.1"},
     {"old driver", old_driver, STEM_E_OLD_DRIVER, "is of CUDA 12.2: 12.4 or later is needed"},
     {"no such GPU", no_gpu, STEM_E_NO_DEVICE, "there is no GPU 7"},
+    {"cubin of another architecture", other_arch, STEM_E_ARCH, "not built for this GPU, which is of sm_90"},
+    {"architecture unknown to NVRTC", unknown_arch, STEM_E_ARCH, "makes no cubins for sm_130: it knows sm_80 to sm_120"},
     {"no file", not_a_file, STEM_E_FILE, "cannot open '/nowhere/w.safetensors'"},
     {"weight of a file, shape", wrong_weight, STEM_E_WRONG_SHAPE, "'w' is F32[32], the program wants F32[64]"},
     {"weight of a file, dtype", wrong_weight_dtype, STEM_E_WRONG_DTYPE, "'w' is BF16[64], the program wants F32[64]"},
