@@ -69,9 +69,14 @@ FAKECUDA_TESTS += %D%/test_compiled
 %C%_test_compiled_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
 # The whole library, compiler included.
 FAKECUDA_TESTS += %D%/test_jit
-%C%_test_jit_SOURCES = %D%/test_jit.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h src/mainstem.c
+FAKECUDA_JIT = %D%/jit.c %D%/jit.h %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h src/mainstem.c
+%C%_test_jit_SOURCES = %D%/test_jit.c $(FAKECUDA_JIT)
 %C%_test_jit_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -I$(top_srcdir)/runtime
 %C%_test_jit_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
+FAKECUDA_TESTS += %D%/test_weights
+%C%_test_weights_SOURCES = %D%/test_weights.c $(FAKECUDA_JIT)
+%C%_test_weights_CPPFLAGS = $(%C%_test_jit_CPPFLAGS)
+%C%_test_weights_LDADD = $(%C%_test_jit_LDADD)
 
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)

@@ -1,165 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library as programs use it: compiled at run time from text, bound by arrays, host arrays and files, launched,
- * recorded and replayed under the stand-in driver; every mistake of a caller has its own error, names what it is
- * about and leaves the program as it was; programs in two threads do not meet, and one program refuses the second.
+ * The library as programs use it: compiled at run time from text, bound by arrays, launched, recorded and replayed under
+ * the stand-in driver; every mistake of a caller has its own error, names what it is about and leaves the program as it
+ * was; programs in two threads do not meet, and one program refuses the second.
  */
+#include "jit.h"
+
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
-
-#include "driver.h"
-#include "fakecuda.h"
-#include "mainstem.h"
-#include "plan_runner.h"
-#include "unit.h"
-
-enum { N = 64 };
-
-static const char text[] = "module small;\n"
-                           "dim T in 1..8 = 4;\n"
-                           "extern same(in x: f32[T, 64], out y: f32[T, 64]);\n"
-                           "model m(x: f32[T, 64]) -> f32[T, 64] {\n"
-                           "  weight w: f32[64];\n"
-                           "  a = rmsnorm(x, w);\n"
-                           "  b = same(x) on side;\n"
-                           "  return a + b;\n"
-                           "}\n";
-
-/* A launcher as callers register it: y = x. */
-static int same(const struct stem_call *call, struct CUstream_st *stream)
-{
-    const struct stem_tensor *t = &call->tensors[0].tensor;
-    size_t bytes = (size_t)(t->dim[0] * t->dim[1]) * sizeof(float);
-    return cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)call->operands[1], (CUdeviceptr)(uintptr_t)call->operands[0],
-                                bytes, stream);
-}
-
-static const struct stem_extern externs[] = {{"same", same}};
-static const struct stem_rt_options stand_in = {.libcuda = STAND_IN,
-                                                .compiler = {.nvrtc = STAND_IN, .cache_dir = ""}};
-
-static struct stem_jit *compile(const char *dims)
-{
-    const struct stem_program_options o = {.dims = &dims, .n_dims = 1};
-    struct stem_jit *jit = stem_jit_text("small.stem", text, sizeof text - 1, &o);
-    if (!stem_jit_plan(jit))
-        fprintf(stderr, "\n%s", stem_jit_text_of_messages(jit));
-    return jit;
-}
-
-struct fixture {
-    struct stem_jit *jit;
-    const struct stem_plan *plan;
-    struct plan_runner runner;
-    struct stem_rt *rt;
-    struct stem_exec *e;
-    struct CUstream_st *stream;
-    struct stem_rt_error err;
-    CUcontext ctx;
-    uint64_t x, y;
-};
-
-static void setup(struct fixture *f)
-{
-    memset(f, 0, sizeof *f);
-    f->jit = compile("T=2,4");
-    f->plan = stem_jit_plan(f->jit);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f->plan);
-    fakecuda_reset();
-    plan_runner_install(&f->runner, f->plan, 1);
-    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1};
-    CU_ASSERT_EQUAL_FATAL(stem_rt_open(&stand_in, &f->rt, &f->err), STEM_OK);
-    CU_ASSERT_EQUAL_FATAL(stem_exec_new(f->rt, f->plan, &eo, &f->e, &f->err), STEM_OK);
-    CU_ASSERT_EQUAL(stem_rt_stream_new(f->rt, &f->stream, &f->err), STEM_OK);
-    CU_ASSERT_EQUAL(stem_rt_alloc(f->rt, 4 * N * 4, &f->x, &f->err), STEM_OK);
-    CU_ASSERT_EQUAL(stem_rt_alloc(f->rt, 4 * N * 4, &f->y, &f->err), STEM_OK);
-    CU_ASSERT_EQUAL(cuDevicePrimaryCtxRetain(&f->ctx, 0), CUDA_SUCCESS);
-    CU_ASSERT_EQUAL(cuCtxPushCurrent_v2(f->ctx), CUDA_SUCCESS);
-}
-
-static void teardown(struct fixture *f)
-{
-    struct fakecuda_counts left, none = {0};
-    cuCtxPopCurrent_v2(NULL);
-    cuDevicePrimaryCtxRelease_v2(0);
-    stem_rt_free(f->rt, f->x);
-    stem_rt_free(f->rt, f->y);
-    stem_rt_stream_free(f->rt, f->stream);
-    stem_exec_free(f->e);
-    stem_rt_close(f->rt);
-    left = fakecuda_counts();
-    CU_ASSERT_EQUAL(memcmp(&left, &none, sizeof left), 0);
-    if (memcmp(&left, &none, sizeof left))
-        fprintf(stderr, "\n%s%s", fakecuda_live(), fakecuda_faults());
-    stem_jit_free(f->jit);
-}
-
-static const int64_t shape4[] = {4, N}, shape2[] = {2, N}, shape_w[] = {N};
-
-static struct stem_array array(uint64_t at, uint32_t rank, const int64_t *dim)
-{
-    return (struct stem_array){.at = at, .dtype = STEM_F32, .rank = rank, .dim = dim};
-}
-
-static enum stem_status bind(struct fixture *f, const char *name, struct stem_array a)
-{
-    return stem_exec_bind_array(f->e, stem_exec_find(f->e, name), &a, &f->err);
-}
-
-static const char *output(const struct fixture *f)
-{
-    for (uint32_t i = 0; i < f->plan->n_external; i++)
-        if (f->plan->variants[0].buffers[i].kind == STEM_BUFFER_OUTPUT)
-            return f->plan->variants[0].buffers[i].name;
-    return "?";
-}
-
-static void bind_all(struct fixture *f)
-{
-    static float w[N];
-    for (int i = 0; i < N; i++)
-        w[i] = 1;
-    struct stem_array host = array((uint64_t)(uintptr_t)w, 1, shape_w);
-    CU_ASSERT_EQUAL(bind(f, "x", array(f->x, 2, shape4)), STEM_OK);
-    CU_ASSERT_EQUAL(bind(f, output(f), array(f->y, 2, shape4)), STEM_OK);
-    CU_ASSERT_EQUAL(stem_exec_bind_host(f->e, stem_exec_find(f->e, "w"), &host, &f->err), STEM_OK);
-}
-
-/* x is all c: rmsnorm gives 1, the launcher c. */
-static bool result_right(struct fixture *f, uint32_t variant, float c)
-{
-    float x[4 * N], y[4 * N];
-    for (int i = 0; i < 4 * N; i++)
-        x[i] = c;
-    bool ok = stem_rt_upload(f->rt, f->x, x, sizeof x, &f->err) == STEM_OK &&
-              stem_exec_launch(f->e, variant, f->stream, &f->err) == STEM_OK &&
-              stem_rt_synchronize(f->rt, f->stream, &f->err) == STEM_OK &&
-              stem_rt_download(f->rt, y, f->y, sizeof y, &f->err) == STEM_OK;
-    for (int64_t i = 0; ok && i < f->plan->variants[variant].dim[0] * N; i++)
-        ok = y[i] > 0.999f + c && y[i] < 1.001f + c;
-    if (!ok)
-        fprintf(stderr, "\n%s\n%s%s", f->err.message, fakecuda_faults(), f->runner.error);
-    return ok;
-}
 
 static void runs(void)
 {
     struct fixture f;
     uint32_t variant;
-    setup(&f);
-    bind_all(&f);
+    jit_setup(&f);
+    jit_bind_all(&f);
     for (int64_t t = 1; t <= 4; t++) {
         CU_ASSERT_EQUAL(stem_exec_variant(f.e, &t, &variant, &f.err), STEM_OK);
         CU_ASSERT_EQUAL(f.plan->variants[variant].dim[0], t <= 2 ? 2 : 4);
-        CU_ASSERT(result_right(&f, variant, (float)t));
+        CU_ASSERT(jit_result_right(&f, variant, (float)t));
     }
     char *json = stem_plan_to_json(f.plan), *error = NULL;
     struct stem_plan *again = json ? stem_plan_from_json(json, strlen(json), &error) : NULL;
     CU_ASSERT_PTR_NOT_NULL(again);
     stem_plan_free(again);
     free(json);
-    teardown(&f);
+    jit_teardown(&f);
 }
 
 /* ---- what callers do wrong ---- */
@@ -170,87 +36,69 @@ static enum stem_status not_a_file(struct fixture *f)
     return stem_safetensors_open("/nowhere/w.safetensors", &file, &f->err);
 }
 
-/* A file with this header and data bytes of zeros. */
-static enum stem_status with_file(struct fixture *f, const char *header, size_t data, uint32_t *loaded)
-{
-    char path[] = "/tmp/jitXXXXXX", zeros[1024] = "";
-    uint64_t len = strlen(header);
-    struct stem_safetensors *file = NULL;
-    int fd = mkstemp(path);
-    CU_ASSERT_FATAL(fd >= 0);
-    CU_ASSERT(write(fd, &len, 8) == 8 && write(fd, header, len) == (ssize_t)len &&
-              write(fd, zeros, data) == (ssize_t)data);
-    close(fd);
-    enum stem_status s = stem_safetensors_open(path, &file, &f->err);
-    s = s ? s : stem_exec_load(f->e, file, loaded, &f->err);
-    stem_safetensors_close(file);
-    unlink(path);
-    return s;
-}
-
 static enum stem_status wrong_weight(struct fixture *f)
 {
-    return with_file(f, "{\"w\":{\"dtype\":\"F32\",\"shape\":[32],\"data_offsets\":[0,128]}}", 128, NULL);
+    return jit_with_file(f, "{\"w\":{\"dtype\":\"F32\",\"shape\":[32],\"data_offsets\":[0,128]}}", 128, NULL);
 }
 
 static enum stem_status wrong_weight_dtype(struct fixture *f)
 {
-    return with_file(f, "{\"w\":{\"dtype\":\"BF16\",\"shape\":[64],\"data_offsets\":[0,128]}}", 128, NULL);
+    return jit_with_file(f, "{\"w\":{\"dtype\":\"BF16\",\"shape\":[64],\"data_offsets\":[0,128]}}", 128, NULL);
 }
 
 static enum stem_status null_pointer(struct fixture *f)
 {
-    return bind(f, "x", array(0, 2, shape4));
+    return jit_bind(f, "x", jit_array(0, 2, jit_shape4));
 }
 
 static enum stem_status wrong_dtype(struct fixture *f)
 {
-    struct stem_array a = array(f->x, 2, shape4);
+    struct stem_array a = jit_array(f->x, 2, jit_shape4);
     a.dtype = STEM_BF16;
-    return bind(f, "x", a);
+    return jit_bind(f, "x", a);
 }
 
 static enum stem_status wrong_shape(struct fixture *f)
 {
     static const int64_t dim[] = {3, N};
-    return bind(f, "x", array(f->x, 2, dim));
+    return jit_bind(f, "x", jit_array(f->x, 2, dim));
 }
 
 static enum stem_status wrong_rank(struct fixture *f)
 {
-    return bind(f, "w", array(f->x, 2, shape4));
+    return jit_bind(f, "w", jit_array(f->x, 2, jit_shape4));
 }
 
 static enum stem_status not_contiguous(struct fixture *f)
 {
     static const int64_t stride[] = {1, 4};
-    struct stem_array a = array(f->x, 2, shape4);
+    struct stem_array a = jit_array(f->x, 2, jit_shape4);
     a.stride = stride;
-    return bind(f, "x", a);
+    return jit_bind(f, "x", a);
 }
 
 static enum stem_status host_memory(struct fixture *f)
 {
     static float host[4 * N];
-    return bind(f, "x", array((uint64_t)(uintptr_t)host, 2, shape4));
+    return jit_bind(f, "x", jit_array((uint64_t)(uintptr_t)host, 2, jit_shape4));
 }
 
 static enum stem_status other_gpu(struct fixture *f)
 {
     fakecuda_set_pointer_device(1);
-    enum stem_status s = bind(f, "x", array(f->x, 2, shape4));
+    enum stem_status s = jit_bind(f, "x", jit_array(f->x, 2, jit_shape4));
     fakecuda_set_pointer_device(0);
     return s;
 }
 
 static enum stem_status no_such_buffer(struct fixture *f)
 {
-    return bind(f, "nobody", array(f->x, 2, shape4));
+    return jit_bind(f, "nobody", jit_array(f->x, 2, jit_shape4));
 }
 
 static enum stem_status unaligned(struct fixture *f)
 {
-    return bind(f, "x", array(f->x + 4, 2, shape2));
+    return jit_bind(f, "x", jit_array(f->x + 4, 2, jit_shape2));
 }
 
 static enum stem_status unbound(struct fixture *f)
@@ -258,17 +106,17 @@ static enum stem_status unbound(struct fixture *f)
     stem_exec_bind(f->e, stem_exec_find(f->e, "x"), 0, 0, &f->err);
     enum stem_status s = stem_exec_launch(f->e, 1, f->stream, &f->err);
     struct stem_rt_error kept = f->err;
-    CU_ASSERT_EQUAL(bind(f, "x", array(f->x, 2, shape4)), STEM_OK);
+    CU_ASSERT_EQUAL(jit_bind(f, "x", jit_array(f->x, 2, jit_shape4)), STEM_OK);
     f->err = kept;
     return s;
 }
 
 static enum stem_status too_small(struct fixture *f)
 {
-    CU_ASSERT_EQUAL(bind(f, "x", array(f->x, 2, shape2)), STEM_OK);
+    CU_ASSERT_EQUAL(jit_bind(f, "x", jit_array(f->x, 2, jit_shape2)), STEM_OK);
     enum stem_status s = stem_exec_launch(f->e, 1, f->stream, &f->err);
     struct stem_rt_error kept = f->err;
-    CU_ASSERT_EQUAL(bind(f, "x", array(f->x, 2, shape4)), STEM_OK);
+    CU_ASSERT_EQUAL(jit_bind(f, "x", jit_array(f->x, 2, jit_shape4)), STEM_OK);
     f->err = kept;
     return s;
 }
@@ -322,14 +170,14 @@ static enum stem_status old_driver(struct fixture *f)
 {
     struct stem_rt *rt;
     fakecuda_set_driver_version(12020);
-    enum stem_status s = stem_rt_open(&stand_in, &rt, &f->err);
+    enum stem_status s = stem_rt_open(&jit_stand_in, &rt, &f->err);
     fakecuda_set_driver_version(13000);
     return s;
 }
 
 static enum stem_status no_gpu(struct fixture *f)
 {
-    struct stem_rt_options o = stand_in;
+    struct stem_rt_options o = jit_stand_in;
     struct stem_rt *rt;
     o.device = 7;
     return stem_rt_open(&o, &rt, &f->err);
@@ -338,7 +186,7 @@ static enum stem_status no_gpu(struct fixture *f)
 static enum stem_status other_arch(struct fixture *f)
 {
     static const char image[] = "fakecubin sm_80\n";
-    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1, .cubin = image, .cubin_bytes = sizeof image};
+    const struct stem_exec_options eo = {.externs = jit_externs, .n_externs = 1, .cubin = image, .cubin_bytes = sizeof image};
     struct stem_exec *e;
     return stem_exec_new(f->rt, f->plan, &eo, &e, &f->err);
 }
@@ -346,11 +194,11 @@ static enum stem_status other_arch(struct fixture *f)
 /* A GPU of a generation that NVRTC does not know. */
 static enum stem_status unknown_arch(struct fixture *f)
 {
-    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1};
+    const struct stem_exec_options eo = {.externs = jit_externs, .n_externs = 1};
     struct stem_rt *rt = NULL;
     struct stem_exec *e;
     fakecuda_set_arch(130);
-    enum stem_status s = stem_rt_open(&stand_in, &rt, &f->err);
+    enum stem_status s = stem_rt_open(&jit_stand_in, &rt, &f->err);
     s = s ? s : stem_exec_new(rt, f->plan, &eo, &e, &f->err);
     stem_rt_close(rt);
     fakecuda_set_arch(90);
@@ -392,8 +240,8 @@ static const struct {
 static void every_mistake(void)
 {
     struct fixture f;
-    setup(&f);
-    bind_all(&f);
+    jit_setup(&f);
+    jit_bind_all(&f);
     for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
         struct fakecuda_counts before = fakecuda_counts();
         enum stem_status s = mistakes[i].act(&f);
@@ -406,77 +254,9 @@ static void every_mistake(void)
         CU_ASSERT_EQUAL(before.allocations, after.allocations);
         CU_ASSERT_EQUAL(before.captures, after.captures);
         CU_ASSERT_EQUAL(before.context_references, after.context_references);
-        CU_ASSERT(result_right(&f, 1, (float)(i + 2)));
+        CU_ASSERT(jit_result_right(&f, 1, (float)(i + 2)));
     }
-    teardown(&f);
-}
-
-static void files(void)
-{
-    static const struct {
-        const char *header;
-        size_t data;
-        enum stem_status status;
-        const char *message; /* or NULL, and how many weights were loaded */
-        uint32_t loaded;
-    } rows[] = {
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"__metadata__\":{\"a\":\"b\"}}", 256,
-         STEM_OK, NULL, 1},
-        {"{\"other\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]}}", 256, STEM_OK, NULL, 0},
-        {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, STEM_OK, NULL, 0}, /* not a weight */
-        {"{}", 0, STEM_OK, NULL, 0},
-        {"[]", 0, STEM_E_FORMAT, "its header is no object", 0},
-        {"{", 0, STEM_E_FORMAT, "is not a .safetensors file", 0},
-        {"{\"w\":1}", 0, STEM_E_FORMAT, "tensor 'w' has no dtype", 0},
-        {"{\"w\":{\"dtype\":\"F32\"}}", 0, STEM_E_FORMAT, "tensor 'w' has no shape", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, STEM_E_FORMAT, "'w' has no shape",
-         0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0, STEM_E_FORMAT,
-         "impossible", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64]}}", 0, STEM_E_FORMAT, "'w' has no data_offsets", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]}}", 255, STEM_E_FORMAT,
-         "'w' lies outside of the file", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[4,0]}}", 256, STEM_E_FORMAT, "outside", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,128]}}", 256, STEM_E_FORMAT,
-         "'w' does not have as many bytes", 0},
-        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"w\":{}}", 256, STEM_E_FORMAT,
-         "duplicate", 0},
-    };
-    struct fixture f;
-    setup(&f);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint32_t loaded = 0;
-        enum stem_status s = with_file(&f, rows[i].header, rows[i].data, &loaded);
-        bool ok = s == rows[i].status && loaded == rows[i].loaded &&
-                  (!rows[i].message || strstr(f.err.message, rows[i].message));
-        CU_ASSERT(ok);
-        if (!ok)
-            fprintf(stderr, "\n%s: %d \"%s\"\n", rows[i].header, s, f.err.message);
-    }
-    teardown(&f);
-}
-
-/* Every driver call of a copy from the host fails once: the caller's binding is as it was. */
-static void copies_that_fail(void)
-{
-    static float w[N];
-    for (uint64_t n = 1;; n++) {
-        struct fixture f;
-        setup(&f);
-        uint32_t i = stem_exec_find(f.e, "w");
-        struct stem_array a = array(f.x, 1, shape_w);
-        CU_ASSERT_EQUAL(stem_exec_bind_array(f.e, i, &a, &f.err), STEM_OK);
-        a.at = (uint64_t)(uintptr_t)w;
-        fakecuda_fail_call(n, CUDA_ERROR_UNKNOWN);
-        enum stem_status s = stem_exec_bind_host(f.e, i, &a, &f.err);
-        bool failed = fakecuda_failed();
-        fakecuda_fail_call(0, 0);
-        CU_ASSERT_EQUAL(s == STEM_OK, stem_exec_address(f.e, i) != f.x);
-        CU_ASSERT(!failed || s == STEM_E_CUDA || s == STEM_OK);
-        teardown(&f);
-        if (!failed)
-            break;
-    }
+    jit_teardown(&f);
 }
 
 /* ---- diagnostics as data ---- */
@@ -529,14 +309,14 @@ struct life {
 static void *whole_life(void *user)
 {
     struct life *l = user;
-    struct stem_jit *jit = compile("T=4");
-    const struct stem_exec_options eo = {.externs = externs, .n_externs = 1};
+    struct stem_jit *jit = jit_compile("T=4");
+    const struct stem_exec_options eo = {.externs = jit_externs, .n_externs = 1};
     struct stem_rt *rt = l->shared;
     struct stem_exec *e = NULL;
     struct CUstream_st *s = NULL;
     struct stem_rt_error err;
     const struct stem_plan *plan = stem_jit_plan(jit);
-    bool fine = plan && (rt || !stem_rt_open(&stand_in, &rt, &err)) && !stem_exec_new(rt, plan, &eo, &e, &err) &&
+    bool fine = plan && (rt || !stem_rt_open(&jit_stand_in, &rt, &err)) && !stem_exec_new(rt, plan, &eo, &e, &err) &&
                 !stem_rt_stream_new(rt, &s, &err);
     for (uint32_t i = 0; fine && i < plan->n_external; i++)
         fine = !stem_exec_bind_own(e, i, &err);
@@ -557,7 +337,7 @@ static void *whole_life(void *user)
 static void two_programs_in_two_threads(void)
 {
     for (int share = 0; share < 2; share++) {
-        struct stem_jit *jit = compile("T=4");
+        struct stem_jit *jit = jit_compile("T=4");
         struct plan_runner runner;
         struct stem_rt *rt = NULL;
         struct stem_rt_error err;
@@ -565,7 +345,7 @@ static void two_programs_in_two_threads(void)
         fakecuda_reset();
         plan_runner_install(&runner, stem_jit_plan(jit), 0);
         if (share)
-            CU_ASSERT_EQUAL_FATAL(stem_rt_open(&stand_in, &rt, &err), STEM_OK);
+            CU_ASSERT_EQUAL_FATAL(stem_rt_open(&jit_stand_in, &rt, &err), STEM_OK);
         struct life lives[2] = {{rt, false}, {rt, false}};
         for (int i = 0; i < 2; i++)
             CU_ASSERT_EQUAL_FATAL(pthread_create(&t[i], NULL, whole_life, &lives[i]), 0);
@@ -605,18 +385,61 @@ static bool meanwhile(void *user, const struct stem_plan_op *op, uint32_t index,
 static void one_program_in_two_threads(void)
 {
     struct fixture f;
-    setup(&f);
-    bind_all(&f);
+    jit_setup(&f);
+    jit_bind_all(&f);
     struct second second = {.f = &f};
     const struct stem_launch_options o = {.delay_op = STEM_NONE, .after_op = meanwhile, .user = &second};
     CU_ASSERT_EQUAL(stem_exec_launch_with(f.e, 1, f.stream, &o, &f.err), STEM_OK);
     CU_ASSERT_EQUAL(second.status, STEM_E_BUSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(second.err.message, "program small is in use by another thread"));
-    CU_ASSERT(result_right(&f, 1, 3));
-    teardown(&f);
+    CU_ASSERT(jit_result_right(&f, 1, 3));
+    jit_teardown(&f);
 }
 
-UNIT_MAIN("library", {"runs", runs}, {"every mistake", every_mistake}, {"files", files},
-          {"copies that fail", copies_that_fail}, {"diagnostics", diagnostics},
+/* ---- audit ---- */
+
+static enum stem_status launch_twice(struct fixture *f, struct stem_graph **graph)
+{
+    enum stem_status s = stem_graph_new(f->e, 1, STEM_GRAPH_BY_NODES, graph, &f->err);
+    for (int i = 0; i < 2 && !s; i++)
+        s = stem_graph_launch(*graph, f->stream, &f->err);
+    return s ? s : stem_rt_synchronize(f->rt, f->stream, &f->err);
+}
+
+/* Through the library: a record for each kernel of each replay, and the lanes of each. */
+static void audited(void)
+{
+    const struct stem_audit_options o = {.cupti = STAND_IN};
+    const struct stem_audit_record *records;
+    struct stem_audit *audit = NULL, *second = NULL;
+    struct stem_graph *graph = NULL;
+    struct fixture f;
+    uint32_t n = 0, *lanes = NULL, kernels = 0, in_graphs = 0;
+    jit_setup(&f);
+    jit_bind_all(&f);
+    CU_ASSERT_EQUAL_FATAL(stem_audit_start(&o, &audit, &f.err), STEM_OK);
+    CU_ASSERT_EQUAL(stem_audit_start(&o, &second, &f.err), STEM_E_BUSY);
+    CU_ASSERT_PTR_NULL(second);
+    CU_ASSERT_EQUAL(launch_twice(&f, &graph), STEM_OK);
+    CU_ASSERT_EQUAL(stem_audit_stop(audit, &records, &n, &f.err), STEM_OK);
+    for (uint32_t i = 0; i < f.plan->variants[1].n_ops; i++)
+        kernels += f.plan->variants[1].ops[i].work == STEM_WORK_LAUNCH;
+    for (uint32_t i = 0; i < n; i++) {
+        in_graphs += records[i].graph != 0;
+        CU_ASSERT(!i || records[i].start_ns >= records[i - 1].start_ns);
+        CU_ASSERT_PTR_NOT_NULL(strstr(f.plan->cuda, records[i].name));
+    }
+    CU_ASSERT(kernels > 0);
+    CU_ASSERT_EQUAL(in_graphs, 2 * kernels);
+    CU_ASSERT_EQUAL(stem_audit_lanes(audit, &lanes), 2);
+    CU_ASSERT(lanes && lanes[0] >= 1 && lanes[0] == lanes[1]);
+    CU_ASSERT_EQUAL(stem_audit_dropped(audit), 0);
+    free(lanes);
+    stem_audit_free(audit);
+    stem_graph_free(graph);
+    jit_teardown(&f);
+}
+
+UNIT_MAIN("library", {"runs", runs}, {"every mistake", every_mistake}, {"diagnostics", diagnostics}, {"audit", audited},
           {"two programs in two threads", two_programs_in_two_threads},
           {"one program in two threads", one_program_in_two_threads})
