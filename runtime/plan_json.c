@@ -252,9 +252,9 @@ static void write_attr(struct text *t, const struct stem_attr *a)
         put_int(t, "int", a->i);
     else if (a->kind == STEM_ATTR_FLOAT)
         put_float(t, "float", a->f);
-    else
+    else if (a->text)
         put_text(t, "text", a->text);
-    put(t, "}");
+    put(t, "}"); /* a text attribute without a value has none here either */
 }
 
 static void write_work(struct text *t, const struct stem_plan_op *op)

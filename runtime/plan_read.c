@@ -92,7 +92,7 @@ static void read_attr(struct stem_reader *r, const json_t *json, struct stem_att
         a->f = stem_get_real(r, &o, "float");
     } else {
         a->kind = STEM_ATTR_TEXT;
-        a->text = stem_get_string(r, &o, "text");
+        a->text = json_object_get(json, "text") ? stem_get_string(r, &o, "text") : NULL;
     }
     stem_read_close(r, &o);
 }

@@ -9,6 +9,7 @@
 
 #include "ast/ast.h"
 #include "cli/cli.h"
+#include "pass/order.h"
 
 struct observer {
     const struct stem_cli_compile *c;
@@ -86,6 +87,15 @@ static void print_times(const struct stem_compiled *r, const struct observer *w)
             (t->parse + t->check + t->expand + t->passes + t->plan + t->verify) * 1e3, (double)u.ru_maxrss / 1024);
 }
 
+/* Only for who asks for them by name: there is one for each op. */
+static void order_remarks(const struct stem_cli_compile *c, const struct stem_compiled *r)
+{
+    for (const char *at = c->remarks; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == 5 && !strncmp(at, "order", 5))
+            for (uint32_t i = 0; i < r->n_programs; i++)
+                stem_order_remarks(r->programs[i], r->diags);
+}
+
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
     size_t len = strlen(c->args.path);
@@ -104,6 +114,7 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
     c->args.user = &w;
     struct stem_compiled *r = stem_pipeline(&c->args);
     print_front(c, r);
+    order_remarks(c, r);
     if (c->time_passes)
         print_times(r, &w);
     struct stem_out o = {0};

@@ -82,6 +82,14 @@ static uint32_t sum_kinds(const struct stem_plan_variant *v, const struct stem_t
     return n;
 }
 
+static bool programmatic(const struct stem_plan_variant *v)
+{
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        if (v->ops[i].programmatic)
+            return true;
+    return false;
+}
+
 static void print_table(const struct stem_plan *p, uint32_t variant, const struct stem_profile *f)
 {
     const struct stem_plan_variant *v = &p->variants[variant];
@@ -99,6 +107,9 @@ static void print_table(const struct stem_plan *p, uint32_t variant, const struc
                100 * rows[i].us / (sum > 0 ? sum : 1), rows[i].us > 0 ? 100 * rows[i].bytes * each / rows[i].us : 0);
     printf("  %-28s %6u %8.1f us %5.1f %% %11.1f %%\n", "all, as they overlap", v->n_ops, f->when.length, 100.0,
            100 * v->floor_us / length);
+    if (programmatic(v))
+        printf("  (ops that are launched early wait within their time, which overlaps that of others; --pdl=off measures them "
+               "apart)\n");
     printf("  records        %s\n", stem_profile_proof(f, v, a));
     stem_arena_free(a);
 }

@@ -20,6 +20,7 @@ void stem_schedule_clear(struct stem_schedule *s)
 {
     stem_vec_free(&s->deps);
     stem_vec_free(&s->order);
+    stem_vec_free(&s->why);
     stem_vec_free(&s->waits);
     stem_vec_free(&s->last_use);
     stem_vec_free(&s->last_use_begin);

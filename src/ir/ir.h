@@ -144,9 +144,30 @@ struct stem_wait {
     bool lane; /* implied by the others; there so that the driver goes on with a lane */
 };
 
+/* What the order pass had in mind when it issued an op; order.h has the words. */
+enum stem_why_kind {
+    STEM_WHY_UNKNOWN, /* the order was read, or made by another pass */
+    STEM_WHY_ONLY,    /* a main op: nothing else on main was ready */
+    STEM_WHY_URGENT,  /* a main op: of `n` ready ones the one that can be put off least */
+    STEM_WHY_AHEAD,   /* a main op: ahead of `other`, which would have waited for a side stream */
+    STEM_WHY_NEEDED,  /* a side op: the main op `other` needs it */
+    STEM_WHY_JOINED,  /* a side op that no main op needs: the main op `other` joins its stream anyway */
+    STEM_WHY_PATIENCE,/* the same: it could have been issued before `n` main ops */
+    STEM_WHY_REST,    /* the same: nothing else was left in the segment */
+    STEM_WHY_TEXT,    /* program order: the first in the text that was ready */
+    STEM_WHY_SIDE,    /* side-first: side ops go before main ops */
+    STEM_WHY_MAIN,    /* side-first: no side op was ready */
+    STEM_WHY_RANK,    /* by latest start, whatever the stream */
+};
+struct stem_why {
+    enum stem_why_kind kind;
+    uint32_t other, n; /* ops.at[other] */
+};
+
 struct stem_schedule {
     STEM_VEC(struct stem_dep) deps;         /* deps pass; sorted by to, from, kind */
     STEM_VEC(struct stem_op_id) order;      /* order pass: issue order of all live ops */
+    STEM_VEC(struct stem_why) why;          /* the same pass, by op; empty: not known */
     STEM_VEC(struct stem_wait) waits;       /* events and lanes passes: in issue order of `to` */
     uint32_t n_events, events_bound;        /* events pass */
     /* lifetime pass, for each buffer: ops that touch it last (an antichain in happens-before) and first writer */

@@ -114,9 +114,24 @@ static bool better(const struct fix *x, const struct fix *y)
     return x->excess != y->excess ? x->excess < y->excess : x->extra.len < y->extra.len;
 }
 
-static void set_order(struct stem_program *p, const struct stem_op_id *order)
+/* An order and its reasons. */
+struct tried {
+    struct stem_op_id *order;
+    struct stem_why *why;
+};
+
+static struct tried keep(const struct stem_program *p, struct stem_arena *a)
 {
-    memcpy(p->sched.order.at, order, p->sched.order.len * sizeof *order);
+    const struct stem_schedule *s = &p->sched;
+    return (struct tried){stem_arena_dup(a, s->order.at, s->order.len * sizeof *s->order.at),
+                          stem_arena_dup(a, s->why.at, s->why.len * sizeof *s->why.at)};
+}
+
+static void put_back(struct stem_program *p, const struct tried *t)
+{
+    memcpy(p->sched.order.at, t->order, p->sched.order.len * sizeof *t->order);
+    if (p->sched.why.len)
+        memcpy(p->sched.why.at, t->why, p->sched.why.len * sizeof *t->why);
 }
 
 /* Waits, bytes and programmatic launches are those of one order. */
@@ -133,16 +148,17 @@ static void rebuild(struct stem_program *p, struct stem_pass_ctx *ctx)
 static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct fix *best)
 {
     size_t size = p->sched.order.len * sizeof *p->sched.order.at;
-    struct stem_op_id *first = stem_arena_dup(ctx->scratch, p->sched.order.at, size), *kept = first, *now = first;
+    const struct tried first = keep(p, ctx->scratch);
+    struct tried kept = first, now = first;
     uint64_t bytes = p->sched.slab_bytes;
     double us = p->sched.critical_path_us;
     for (size_t i = 0; i < sizeof variants / sizeof *variants && best->excess; i++) {
         struct stem_arena *a = stem_arena_new();
         bool fine = stem_order_build(p, a, variants[i].order, variants[i].leaves);
         stem_arena_free(a);
-        bool same = !fine || !memcmp(p->sched.order.at, now, size);
-        now = stem_arena_dup(ctx->scratch, p->sched.order.at, size);
-        if (same || !memcmp(now, first, size))
+        bool same = !fine || !memcmp(p->sched.order.at, now.order, size);
+        now = keep(p, ctx->scratch);
+        if (same || !memcmp(now.order, first.order, size))
             continue;
         rebuild(p, ctx);
         if (p->sched.slab_bytes > bytes || p->sched.critical_path_us > 1.01 * us)
@@ -156,9 +172,9 @@ static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct
         }
         stem_vec_free(&out.extra);
     }
-    set_order(p, kept);
+    put_back(p, &kept);
     rebuild(p, ctx);
-    return kept != first;
+    return kept.order != first.order;
 }
 
 void stem_lane_repair_schedule(struct stem_program *p, struct stem_pass_ctx *ctx)

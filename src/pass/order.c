@@ -140,9 +140,10 @@ static void rank_ops(struct state *s, struct stem_arena *a, const uint32_t *orde
         s->by_rank[s->rank[key[i].op] = i] = key[i].op;
 }
 
-static void issue(struct state *s, uint32_t op)
+static void issue(struct state *s, uint32_t op, struct stem_why why)
 {
     s->issued[op] = true;
+    s->p->sched.why.at[op] = why;
     stem_vec_push(&s->p->sched.order, (struct stem_op_id){op});
 }
 
@@ -189,8 +190,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Issues the side ops that `op` needs, the most urgent first. */
-static void pull(struct state *s, uint32_t op, bool touched[])
+/* Issues the side ops that `op` needs, the most urgent first, for the sake of `why.other`. */
+static void pull(struct state *s, uint32_t op, struct stem_why why, bool touched[])
 {
     stem_vec_clear(&s->pull);
     stem_vec_push(&s->stack, op);
@@ -211,32 +212,35 @@ static void pull(struct state *s, uint32_t op, bool touched[])
     for (uint32_t i = 0; i < s->pull.len; i++) {
         uint32_t v = s->by_rank[s->pull.at[i]];
         touched[s->p->ops.at[v].stream.n] = true;
-        issue(s, v);
+        issue(s, v, why);
     }
 }
 
 /* Issues what no main op needs, on the streams that are being joined anyway, or where the first has waited long. */
-static void flush_leaves(struct state *s, const bool touched[])
+static void flush_leaves(struct state *s, uint32_t main_op, const bool touched[])
 {
     bool ignored[STEM_MAX_STREAMS];
     for (uint32_t stream = 1; stream < s->p->streams.len; stream++)
         for (; s->leaf[stream] < s->leaves[stream].len; s->leaf[stream]++) {
             uint32_t waited = s->n_main - s->leaves[stream].at[s->leaf[stream]].since;
-            if (!(touched[stream] && s->leaf_order.with_joins) && waited < s->leaf_order.patience)
+            bool joined = touched[stream] && s->leaf_order.with_joins;
+            if (!joined && waited < s->leaf_order.patience)
                 break;
+            struct stem_why why = {joined ? STEM_WHY_JOINED : STEM_WHY_PATIENCE, main_op, waited};
             uint32_t op = s->leaves[stream].at[s->leaf[stream]].op;
             if (s->issued[op])
                 continue;
-            pull(s, op, ignored);
-            issue(s, op);
+            pull(s, op, why, ignored);
+            issue(s, op, why);
         }
 }
 
 /* The next main op: the first by rank, or one soon after it that need not wait where that one would. */
-static uint32_t choose(struct state *s)
+static uint32_t choose(struct state *s, struct stem_why *why)
 {
-    uint32_t head = stem_heap_pop(&s->ready), best = head, passed[LOOK_AHEAD], n = 0;
+    uint32_t ready = s->ready.at.len, head = stem_heap_pop(&s->ready), best = head, passed[LOOK_AHEAD], n = 0;
     double wait = ready_at(s, head) - s->free_at[0];
+    *why = (struct stem_why){ready > 1 ? STEM_WHY_URGENT : STEM_WHY_ONLY, STEM_NONE, ready};
     if (wait <= 0)
         return head;
     double limit = s->latest[head] + wait + s->p->ops.at[head].est_us;
@@ -249,8 +253,10 @@ static uint32_t choose(struct state *s)
     }
     for (uint32_t i = 0; i < n; i++)
         stem_heap_push(&s->ready, passed[i]);
-    if (best != head)
+    if (best != head) {
         stem_heap_push(&s->ready, head);
+        *why = (struct stem_why){STEM_WHY_AHEAD, head, ready};
+    }
     return best;
 }
 
@@ -266,11 +272,12 @@ static void main_first(struct state *s, const uint32_t *ops, uint32_t n)
             available(s, ops[i]);
     while (s->ready.at.len) {
         bool touched[STEM_MAX_STREAMS] = {false};
-        uint32_t op = choose(s);
-        pull(s, op, touched);
-        flush_leaves(s, touched);
+        struct stem_why why;
+        uint32_t op = choose(s, &why);
+        pull(s, op, (struct stem_why){STEM_WHY_NEEDED, op, 0}, touched);
+        flush_leaves(s, op, touched);
         simulate(s, op);
-        issue(s, op);
+        issue(s, op, why);
         s->n_main++;
         for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
             if (--s->waiting[s->succs.to[e]] == 0)
@@ -278,13 +285,14 @@ static void main_first(struct state *s, const uint32_t *ops, uint32_t n)
     }
     for (uint32_t i = 0; i < n; i++) /* by rank */
         if (!s->issued[ops[i]])
-            issue(s, ops[i]);
+            issue(s, ops[i], (struct stem_why){STEM_WHY_REST, STEM_NONE, 0});
 }
 
 /* ---- the others ---- */
 
 /* Any ready op, the smallest key first. */
-static void by_key(struct state *s, const uint32_t *ops, uint32_t n, const uint32_t *key)
+static void by_key(struct state *s, const uint32_t *ops, uint32_t n, const uint32_t *key, enum stem_why_kind main_op,
+                   enum stem_why_kind side_op)
 {
     s->ready.key = key;
     for (uint32_t i = 0; i < n; i++)
@@ -292,7 +300,7 @@ static void by_key(struct state *s, const uint32_t *ops, uint32_t n, const uint3
             stem_heap_push(&s->ready, ops[i]);
     while (s->ready.at.len) {
         uint32_t op = stem_heap_pop(&s->ready);
-        issue(s, op);
+        issue(s, op, (struct stem_why){s->p->ops.at[op].stream.n ? side_op : main_op, STEM_NONE, 0});
         for (uint32_t e = s->succs.begin[op]; e < s->succs.begin[op + 1]; e++)
             if (--s->waiting[s->succs.to[e]] == 0)
                 stem_heap_push(&s->ready, s->succs.to[e]);
@@ -308,13 +316,13 @@ static void order_segment(struct state *s, enum stem_order how, const uint32_t *
         main_first(s, ops, n);
         break;
     case STEM_ORDER_PROGRAM:
-        by_key(s, ops, n, NULL);
+        by_key(s, ops, n, NULL, STEM_WHY_TEXT, STEM_WHY_TEXT);
         break;
     case STEM_ORDER_BY_RANK:
-        by_key(s, ops, n, s->rank);
+        by_key(s, ops, n, s->rank, STEM_WHY_RANK, STEM_WHY_RANK);
         break;
     case STEM_ORDER_SIDE_FIRST:
-        by_key(s, ops, n, side_key);
+        by_key(s, ops, n, side_key, STEM_WHY_MAIN, STEM_WHY_SIDE);
         break;
     }
 }
@@ -357,6 +365,9 @@ bool stem_order_build(struct stem_program *p, struct stem_arena *a, enum stem_or
     for (uint32_t i = 0; i < n; i++)
         side_key[s.by_rank[i]] = i + (p->ops.at[s.by_rank[i]].stream.n ? 0 : n);
     stem_vec_clear(&p->sched.order);
+    stem_vec_clear(&p->sched.why);
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        stem_vec_push(&p->sched.why, (struct stem_why){STEM_WHY_UNKNOWN, STEM_NONE, 0});
     for (uint32_t begin = 0, end; begin < n; begin = end) {
         for (end = begin; end < n && p->ops.at[s.by_rank[end]].segment == p->ops.at[s.by_rank[begin]].segment; end++)
             ;

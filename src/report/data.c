@@ -11,6 +11,7 @@
 #include "ir/ir.h"
 #include "lanes/lanes.h"
 #include "lanes/read.h"
+#include "pass/order.h"
 #include "report/report.h"
 #include "report/text8.h"
 
@@ -188,14 +189,36 @@ static void put_lanes(const struct stem_plan_variant *v, struct stem_arena *a, j
     json_object_set_new(out, "opens", opens);
 }
 
-/* What orders ops but data: [from, to, kind, value], positions in issue order. */
-static void put_reasons(const struct stem_program *p, struct stem_arena *a, json_t *out)
+/* Place in issue order of each op of the program; NULL without one. */
+static uint32_t *positions(const struct stem_program *p, struct stem_arena *a)
 {
-    static const char *const kind[] = {"data", "anti", "output", "after", "resource", "memory"};
-    json_t *rows = json_array();
     uint32_t *position = p ? STEM_NEW_ARRAY(a, uint32_t, p->ops.len + 1) : NULL;
     for (uint32_t i = 0; p && i < p->sched.order.len; i++)
         position[p->sched.order.at[i].n] = i;
+    return position;
+}
+
+/* Why each op is issued where it is: `words`, and flat a word's index (-1: not known) and the op that @ in it is. */
+static void put_why(const struct stem_program *p, const uint32_t *position, struct stem_arena *a, json_t *out)
+{
+    struct texts words = {stem_strtab_new(), json_array()};
+    json_t *rows = json_array();
+    for (uint32_t i = 0; p && i < p->sched.order.len; i++) {
+        uint32_t other = STEM_NONE;
+        const char *text = stem_why_text(p, p->sched.order.at[i], a, &other);
+        json_array_append_new(rows, text ? text_index(&words, text) : json_integer(-1));
+        json_array_append_new(rows, json_integer(other == STEM_NONE ? -1 : (int)position[other]));
+    }
+    json_object_set_new(out, "words", words.list);
+    json_object_set_new(out, "why", rows);
+    stem_strtab_free(words.table);
+}
+
+/* What orders ops but data: [from, to, kind, value], positions in issue order. */
+static void put_reasons(const struct stem_program *p, const uint32_t *position, json_t *out)
+{
+    static const char *const kind[] = {"data", "anti", "output", "after", "resource", "memory"};
+    json_t *rows = json_array();
     for (uint32_t i = 0; p && i < p->sched.deps.len; i++) {
         const struct stem_dep *d = &p->sched.deps.at[i];
         if (d->kind != STEM_DEP_DATA)
@@ -240,7 +263,10 @@ static json_t *variant(const struct stem_report *r, uint32_t k)
     for (uint32_t i = 0; t.lane && i < v->n_ops; i++)
         json_array_append_new(seen, json_integer(t.lane[i]));
     json_object_set_new(out, "measured_lane", seen);
-    put_reasons(r->programs ? r->programs[k] : NULL, a, out);
+    const struct stem_program *program = r->programs ? r->programs[k] : NULL;
+    const uint32_t *position = positions(program, a);
+    put_why(program, position, a, out);
+    put_reasons(program, position, out);
     stem_arena_free(a);
     return out;
 }

@@ -65,12 +65,23 @@ const orderWords = {
   memory: 'reuses its bytes',
 };
 function whyHere(m, op) {
-  const items = [];
+  const items = [], word = m.words[m.why[2 * op.id]], other = m.why[2 * op.id + 1];
+  if (word) {
+    const [before, after] = word.split('@');
+    items.push(after === undefined ? [word] : [before, opLink(m.ops[other]), after]);
+  }
   for (const e of op.before) if (e.from.stream !== op.stream && !e.cont) items.push(['waits for ', opLink(e.from), ` on ${data.streams[e.from.stream]}` + (e.pdl ? ' (programmatic)' : '')]);
   for (const r of m.reasons) if (r[1] === op.id) items.push([orderWords[r[2]] + ': ', opLink(m.ops[r[0]]), r[3] ? ` ('${r[3]}')` : '']);
   for (const e of op.after) if (e.to.stream !== op.stream && !e.cont) items.push([op.stream && !e.to.stream ? 'issued before its reader ' : 'lets start ', opLink(e.to), ` on ${data.streams[e.to.stream]}`]);
   if (!items.length && op.id) items.push(['follows ', opLink(m.ops[op.id - 1]), ' in issue order']);
   return items;
+}
+
+// Measured: how long after its edges allowed it.
+function lateness(m, op) {
+  if (!m.measured || !op.before.length) return '';
+  const ready = Math.max(...op.before.map(e => (e.pdl ? e.from.start : e.from.end))), late = op.start - ready;
+  return late > 3 ? `${formatTime(late)} after its edges allowed it: the device was busy, or the launch late` : '';
 }
 
 const laneWords = ['it has no parent', 'its parent forks, and another child went on in that lane', 'no parent handed it a lane'];
@@ -82,19 +93,26 @@ function describeOp(box, op) {
     ['launch', op.work === 'launch' ? `${op.grid.join(' x ')} blocks of ${op.block.join(' x ')}` + (op.smem ? `, ${formatBytes(op.smem)} shared` : '') : ''],
     ['issued', `${op.id + 1} of ${m.ops.length}` + (m.segments.length > 1 ? `, segment ${op.segment}` : '')],
     ['time', `${formatTime(op.end - op.start)} ${m.measured ? `measured, ${formatTime(op.us)} estimated` : 'estimated'}, from ${formatTime(op.start)}`],
+    ['began', lateness(m, op)],
     ['bytes', `${formatBytes(op.read)} read, ${formatBytes(op.written)} written`], ['flops', formatCount(op.flops)],
-    ['stream', data.streams[op.stream]], ['lane', lane === undefined || lane < 0 ? '' : `${lane} (predicted)`],
+    ['stream', data.streams[op.stream]], ['lane', lane === undefined || lane < 0 ? '' : m.measured_lane ? `${lane} (measured)` : `${lane} (predicted)`],
     ['resource', op.resource], ['launched', op.pdl ? 'programmatically: may start before its predecessor ends' : ''],
     ['critical', op.critical ? 'on the critical path' : ''], ['line', op.line ? sourceLink(op) : ''],
   ]);
+  if (op.line && data.text !== null) html('p', { class: 'code' }, box, sourceText(op.line));
   list(box, 'Why on this stream', whyStream(m, op).map(t => [t]));
   list(box, 'Why issued here', whyHere(m, op));
   if (m.openedBy.has(op.id)) {
     const [, why, by] = m.openedBy.get(op.id);
-    list(box, 'Opens a lane', [by >= 0 ? [laneWords[why] + ': ', opLink(m.ops[by])] : [laneWords[why]]]);
+    list(box, m.measured_lane ? 'Opens a lane, as predicted' : 'Opens a lane', [by >= 0 ? [laneWords[why] + ': ', opLink(m.ops[by])] : [laneWords[why]]]);
   }
   list(box, 'Buffers', op.operands.map(o => [`${access[o.access]} ${m.buffers[o.buffer].name}: ${m.buffers[o.buffer].shape}, ${formatBytes(m.buffers[o.buffer].bytes)}`]));
   list(box, 'Remarks', remarksAt(op).map(d => [(d.pass ? d.pass + ': ' : '') + d.text]));
+}
+let sourceLines = null;
+function sourceText(line) {
+  sourceLines = sourceLines || data.text.split('\n');
+  return (sourceLines[line - 1] || '').trim();
 }
 function sourceLink(op) {
   const a = html('a', { class: 'op', tabindex: 0, role: 'button' }, null, `${op.line}:${op.column}`);

@@ -25,7 +25,22 @@ function layoutGraph(m, shown) {
   for (const p of at.values()) p.y = top.get(p.lane) + p.n * LANE;
   let deepest = 0;
   for (const p of at.values()) deepest = Math.max(deepest, p.depth);
-  return { at, rows, height: y + 6, units: deepest + 1, shown };
+  const low = e => at.get(e.from).depth, high = e => at.get(e.to).depth;
+  return {
+    at, rows, height: y + 6, units: deepest + 1, shown, nodes: new Extents(shown, i => at.get(i).depth, i => at.get(i).depth + 1),
+    edges: new Extents(graphEdges(m).filter(e => at.has(e.from) && at.has(e.to)), low, high),
+  };
+}
+
+// What is drawn between nodes: the graph's edges, and data that no edge of its own carries.
+function graphEdges(m) {
+  const data = new Set(m.data.map(([a, b]) => a * 1e6 + b)), list = [];
+  for (const e of m.edges) {
+    const carries = data.delete(e.from.id * 1e6 + e.to.id);
+    list.push({ from: e.from.id, to: e.to.id, kind: e.pdl ? 'pdl' : e.cont ? 'cont' : carries ? '' : 'soft' });
+  }
+  for (const k of data) list.push({ from: Math.floor(k / 1e6), to: k % 1e6, kind: '' });
+  return list;
 }
 
 function buildGraph(panel) {
@@ -50,8 +65,8 @@ function buildGraph(panel) {
     plot,
     refresh() {
       g = layoutGraph(state.m, state.layout.shown);
-      const n = new Set(state.m.lane.filter(x => x >= 0)).size, s = state.m.streamRows.length;
-      note.textContent = `${n} lane${n === 1 ? '' : 's'} predicted for ${s} stream${s === 1 ? '' : 's'}; ` +
+      const n = new Set(state.m.lane.filter(x => x >= 0)).size, s = state.m.streamRows.length, m = state.m;
+      note.textContent = `${n} lane${n === 1 ? '' : 's'} ${m.measured_lane ? `measured (${m.lanes} predicted)` : 'predicted'} for ${s} stream${s === 1 ? '' : 's'}; ` +
         (n > s ? 'the rings show where the driver opens more than the streams need.' + (g.rows.length < n ? ' Not all are in the repeats drawn: u unfolds.' : '') : 'rows and colours are lanes.');
     },
     show(op) { const p = g.at.get(op.id); if (p) plot.show(p.depth, p.depth + 1); },
@@ -63,33 +78,24 @@ function nodeBox(g, id, view) {
   return { x: view.x(p.depth) + 4, y: p.y, w };
 }
 function drawNodes(g, group, view) {
-  for (const id of g.shown) {
-    const p = g.at.get(id);
-    if (p.depth + 1 < view.from || p.depth > view.to) continue;
-    const op = state.m.ops[id], b = nodeBox(g, id, view), mark = state.op === op ? ' sel' : state.hot === op ? ' hot' : '';
+  g.nodes.each(view.from, view.to, id => {
+    const p = g.at.get(id), op = state.m.ops[id], b = nodeBox(g, id, view), mark = state.op === op ? ' sel' : state.hot === op ? ' hot' : '';
     svg('rect', { class: `node k${p.lane < 0 ? 7 : p.lane % 7}${mark}`, x: b.x, y: b.y, width: b.w, height: NODE, rx: 5, 'data-op': id }, group);
     if (state.m.openedBy.has(id)) svg('rect', { class: 'opens', x: b.x - 2, y: b.y - 2, width: b.w + 4, height: NODE + 4, rx: 6 }, group);
-    const text = fit(op.layer >= 0 ? op.name.replace(/^[^.]*\]\./, '') : op.name, b.w - 8);
+    const text = fit(state.layout.label(op), b.w - 9);
     if (text) svg('text', { x: b.x + 5, y: b.y + 17 }, group).textContent = text;
-  }
+  });
 }
 function drawGraphEdges(g, group, view) {
-  const meant = state.hot || state.op, known = new Set();
+  const meant = state.hot || state.op;
   let n = 0;
-  const put = (from, to, kind) => {
-    const a = g.at.get(from), b = g.at.get(to);
-    if (!a || !b || b.depth < view.from - 1 || a.depth > view.to + 1 || ++n > 1500) return;
-    const p = nodeBox(g, from, view), q = nodeBox(g, to, view);
+  g.edges.each(view.from - 1, view.to + 1, e => {
+    if (++n > 1500) return;
+    const a = g.at.get(e.from), b = g.at.get(e.to), p = nodeBox(g, e.from, view), q = nodeBox(g, e.to, view);
+    const kind = e.kind + (meant && (e.from === meant.id || e.to === meant.id) ? ' near' : '');
     if (b.depth - a.depth > 1 && p.y === q.y) { // around what lies between
       const x1 = p.x + p.w, y = p.y + NODE + 9;
       svg('path', { class: 'edge ' + kind, d: `M${x1 - 8} ${p.y + NODE}C${x1} ${y} ${x1} ${y} ${x1 + 14} ${y}L${q.x - 10} ${y}C${q.x} ${y} ${q.x} ${y} ${q.x + 6} ${q.y + NODE}` }, group);
     } else arrow(group, p.x + p.w, p.y + NODE / 2, q.x, q.y + NODE / 2, kind);
-  };
-  const near = (a, b) => meant && (a === meant.id || b === meant.id) ? ' near' : '';
-  for (const [a, b] of state.m.data) { known.add(a * 1e6 + b); }
-  for (const e of state.m.edges) {
-    const carries = known.delete(e.from.id * 1e6 + e.to.id);
-    put(e.from.id, e.to.id, (e.pdl ? 'pdl' : e.cont ? 'cont' : carries ? '' : 'soft') + near(e.from.id, e.to.id));
-  }
-  for (const k of known) put(Math.floor(k / 1e6), k % 1e6, near(Math.floor(k / 1e6), k % 1e6));
+  });
 }

@@ -17,28 +17,27 @@ function buildMemory(panel) {
       drawTimeAxis(l, group, view, 12);
       const step = Math.pow(2, Math.ceil(Math.log2(60 * top() / MEM)));
       for (let b = 0; b < top(); b += step) svg('text', { class: 'dim', x: view.left - 8, y: y(b) + 4, 'text-anchor': 'end' }, p.svg).textContent = formatBytes(b);
-      const seen = new Set(); // what is too narrow to tell apart is drawn once in every few pixels
-      for (const b of m.temps) {
+      const seen = new Set(), narrow = new Map(); // too narrow to point at: one shape for each colour, once in every few pixels
+      l.slots.each(view.from, view.to, b => {
         const x0 = l.place(b.start), x1 = l.until(b.start, b.end);
-        if (b.uses.every(u => l.placed[u.op.id] < 0) || x1 < view.from || x0 > view.to) continue;
         const mark = (state.hotBuffer || state.buffer) === b ? ' sel' : (state.hot || state.op) && b.uses.some(u => u.op === (state.hot || state.op)) ? ' hot' : '';
-        let w = Math.max((x1 - x0) * view.scale - 1, 1);
-        const h = Math.max(y(b.offset) - y(b.offset + b.bytes) - 1, 1.5);
+        const w = Math.max((x1 - x0) * view.scale - 1, 1), h = Math.max(y(b.offset) - y(b.offset + b.bytes) - 1, 1.5);
         if (w < 3 && !mark) {
-          const key = Math.round(view.x(x0) / 4) + '/' + b.offset;
-          if (seen.has(key)) continue;
+          const key = Math.round(view.x(x0) / 4) + '/' + b.offset, color = b.uses[0].op.color;
+          if (!seen.has(key)) narrow.set(color, (narrow.get(color) || '') + `M${view.x(x0).toFixed(1)} ${y(b.offset + b.bytes).toFixed(1)}h3v${h.toFixed(1)}h-3z`);
           seen.add(key);
-          w = 3;
+          return;
         }
         svg('rect', { class: `slot ${b.uses[0].op.color}${mark}`, x: view.x(x0), y: y(b.offset + b.bytes), width: w, height: h, rx: Math.min(3, h / 3), 'data-buffer': b.id }, group);
         const text = h > 13 ? fit(b.name, w - 8) : '';
         if (text) svg('text', { x: Math.max(view.x(x0), view.left) + 5, y: y(b.offset + b.bytes) + h / 2 + 4 }, group).textContent = text;
-      }
+      });
+      for (const [color, d] of narrow) svg('path', { class: 'slot ' + color, d }, group);
       drawGapBands(group, view);
       level(p, view, m.slab, 'peak', `slab ${formatBytes(m.slab)}`);
       if (m.slab_bound !== m.slab) level(p, view, m.slab_bound, 'bound', `bound ${formatBytes(m.slab_bound)}`, true);
       const at = view.x(l.place(m.peak.at));
-      if (at >= view.left) { svg('line', { class: 'peak', x1: at, x2: at, y1: MTOP, y2: MTOP + MEM }, group); svg('text', { class: 'dim', x: at + 4, y: MTOP + 10 }, group).textContent = 'peak'; }
+      if (at >= view.left && m.peak.op && l.placed[m.peak.op.id] >= 0) { svg('line', { class: 'peak', x1: at, x2: at, y1: MTOP, y2: MTOP + MEM }, group); svg('text', { class: 'dim', x: at + 4, y: MTOP + 10 }, group).textContent = 'peak'; }
     },
   });
   watch(plot.svg);
@@ -47,7 +46,8 @@ function buildMemory(panel) {
     refresh() {
       const m = state.m, sum = m.temps.reduce((n, b) => n + b.bytes, 0);
       note.textContent = `${m.temps.length} temporaries of ${formatBytes(sum)} share a slab of ${formatBytes(m.slab)}; no placement can do with less than ` +
-        `${formatBytes(m.slab_bound)}. ${formatBytes(m.peak.bytes)} are in use at once at the peak, by these times.`;
+        `${formatBytes(m.slab_bound)}. ${formatBytes(m.peak.bytes)} are in use at once at the peak, by these times` +
+        (m.peak.op ? `, when ${m.peak.op.name} starts` + (state.layout.placed[m.peak.op.id] < 0 ? ' (not in the repeats drawn: u unfolds).' : '.') : '.');
     },
     show(op) { const x = state.layout.placed[op.id]; if (x >= 0) plot.show(x, x + op.end - op.start); },
   };

@@ -71,6 +71,7 @@ function lifetimes(m) {
   let live = 0;
   m.peak = { bytes: 0, at: 0 };
   for (const [t, d] of marks) { live += d; if (live > m.peak.bytes) m.peak = { bytes: live, at: t }; }
+  m.peak.op = m.ops.find(o => o.start >= m.peak.at - 1e-9);
   m.temps = temps;
 }
 
@@ -106,6 +107,8 @@ function readVariant(index) {
   m.dataPath = dataPath(m);
   m.kinds = [...new Set(m.ops.map(o => o.kind))];
   for (const op of m.ops) op.color = 'k' + (m.kinds.indexOf(op.kind) % 8);
+  m.predicted = m.lane;
+  if (m.measured_lane) m.lane = m.measured_lane;
   m.openedBy = new Map(v.opens.map(o => [o[0], o]));
   m.byStream = data.streams.map((_, s) => m.ops.filter(o => o.stream === s));
   m.streamRows = data.streams.map((_, s) => s).filter(s => m.byStream[s].length || s === 0);
@@ -113,35 +116,54 @@ function readVariant(index) {
   return m;
 }
 
+// Shortest and longest time from one repeat's first start to the next one's.
+function repeatTimes(m, at, period, count) {
+  const begin = k => { let t = Infinity; for (let i = at + k * period; i < at + (k + 1) * period; i++) t = Math.min(t, m.ops[i].start); return t; };
+  let low = Infinity, high = 0;
+  for (let k = 0; k + 1 < count; k++) { const t = begin(k + 1) - begin(k); low = Math.min(low, t); high = Math.max(high, t); }
+  return [low, high];
+}
+
 // What is drawn: every op, or repeated stretches once, with a gap for the others. Pieces map times to places.
 function layoutTime(m, folded) {
-  const pieces = [], shown = [], gaps = [];
+  const pieces = [], shown = [], gaps = [], short = new Uint8Array(m.ops.length);
   const first = (a, n) => { let t = Infinity; for (let i = a; i < a + n; i++) t = Math.min(t, m.ops[i].start); return t; };
   let x = 0, t = 0;
   for (const [at, period, count] of m.folds) {
     const all = !folded || count === 1, n = all ? period * count : period, next = at + period * count;
     const end = next < m.ops.length ? first(next, m.ops.length - next) : m.length;
     const stop = all ? end : Math.max(first(at + period, period), t);
-    pieces.push({ x0: x, x1: x + stop - t, t0: t, cut: !all });
-    for (let i = at; i < at + n; i++) shown.push(i);
-    x += stop - t;
+    // Where repeats overlap, what is drawn of one runs on beyond the start of the next.
+    let drawn = stop;
+    if (!all) for (let i = at; i < at + period; i++) drawn = Math.max(drawn, m.ops[i].end);
+    pieces.push({ x0: x, x1: x + drawn - t, t0: t, cut: !all });
+    const layer = folded && m.ops[at].layer, one = layer >= 0 && m.ops.slice(at, at + n).every(o => o.layer === layer);
+    for (let i = at; i < at + n; i++) { shown.push(i); short[i] = one; }
+    x += drawn - t;
     if (!all) {
       const width = Math.max((stop - t) * 0.22, m.length * 1e-4);
-      gaps.push({ x0: x, x1: x + width, count: count - 1, first: at + period, period });
+      gaps.push({ x0: x, x1: x + width, count: count - 1, first: at + period, period, overlap: drawn > stop * (1 + 1e-6), each: m.measured ? repeatTimes(m, at, period, count) : null });
       x += width;
     }
     t = Math.max(end, t);
   }
   if (!pieces.length) pieces.push({ x0: 0, x1: 1, t0: 0 });
   const placed = new Float64Array(m.ops.length).fill(-1);
-  for (const i of shown) placed[i] = place(pieces, m.ops[i].start, i);
+  for (const i of shown) placed[i] = place(pieces, m.ops[i].start);
   function piece(list, time) {
-    let p = list[0];
-    for (const q of list) if (q.t0 <= time + 1e-9) p = q; else break;
-    return p;
+    let a = 0, b = list.length - 1;
+    while (a < b) { const k = (a + b + 1) >> 1; if (list[k].t0 <= time + 1e-9) a = k; else b = k - 1; }
+    return list[a];
   }
   function place(list, time) { const p = piece(list, time); return p.x0 + time - p.t0; }
   // Where something ends that starts in a stretch drawn once: there at the latest.
   function until(start, end) { const p = piece(pieces, start), x1 = p.x0 + end - p.t0; return p.cut ? Math.min(x1, p.x1) : place(pieces, end); }
-  return { units: Math.max(x, 1e-3), pieces, shown, gaps, placed, place: time => place(pieces, time), until };
+  const seen = o => placed[o.id] >= 0, end = o => placed[o.id] + o.end - o.start;
+  return {
+    units: Math.max(x, 1e-3), pieces, shown, gaps, placed, label: op => (short[op.id] ? op.name.replace(/^[^.]*\]\./, '') : op.name), place: time => place(pieces, time), until,
+    bars: m.byStream.map(ops => new Extents(ops.filter(seen), o => placed[o.id], end)),
+    forks: new Extents(m.edges.filter(e => seen(e.from) && seen(e.to) && !e.cont && (e.from.stream !== e.to.stream || e.pdl)),
+      e => Math.min(end(e.from), placed[e.to.id]), e => Math.max(end(e.from), placed[e.to.id])),
+    slots: new Extents(m.temps.filter(b => b.uses.some(u => seen(u.op))), b => place(pieces, b.start), b => until(b.start, b.end)),
+  };
 }

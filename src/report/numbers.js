@@ -24,13 +24,14 @@ function buildNumbers(panel) {
   const columns = () => [['kernel', 'kernel'], ['count', 'launches'], ['bytes', 'bytes'], ['flops', 'flops'], ['us', 'estimated'],
     ...(state.m.measured ? [['measured', 'measured']] : []), ['share', 'share'], ['bound', 'of the bound']];
   function headroom(m) {
-    const best = Math.max(m.floor_us, m.dataPath), now = m.length;
+    const best = Math.max(m.floor_us, m.dataPath), now = m.length, by = m.measured ? ', estimated' : '';
     html('h2', {}, room, 'Headroom');
     const t = html('tbody', {}, html('table', { id: 'headroom' }, html('div', { class: 'wide' }, room)));
     const row = (what, us) => { const r = html('tr', {}, t); html('td', {}, r, what); html('td', {}, r, formatTime(us)); html('td', {}, r, m.total_us ? percent(us / m.total_us) : ''); };
-    row('one stream: every op after the other', m.total_us);
+    row('one stream: every op after the other' + by, m.total_us);
     row(m.measured ? 'this schedule, measured' : 'this schedule', now);
-    row('the longest chain of data: any number of streams', m.dataPath);
+    if (m.measured) row('this schedule, estimated', m.critical_us);
+    row('the longest chain of data: any number of streams' + by, m.dataPath);
     row('floor: all bytes at full bandwidth', m.floor_us);
     html('p', { class: 'note' }, room, `Overlap saves ${formatTime(Math.max(m.total_us - now, 0))} of one stream's time and could save at most ` +
       `${formatTime(Math.max(m.total_us - best, 0))}; the rest takes fewer, faster or fused kernels.`);
@@ -51,7 +52,8 @@ function buildNumbers(panel) {
       const share = put(''); html('i', { class: 'share', style: `width:${(r.share * 70).toFixed(1)}px` }, share); share.append(percent(r.share));
       put(percent(r.bound));
     }
-    html('p', { class: 'note' }, room, 'The bound of a kernel is its bytes at full bandwidth; launches of few bytes are bound by latency instead.');
+    html('p', { class: 'note' }, room, 'The bound of a kernel is its bytes at full bandwidth; launches of few bytes are bound by latency instead.' +
+      (m.measured && m.edges.some(e => e.pdl) ? ' Ops that are launched early wait within their time: measured times overlap, and their shares with them.' : ''));
   }
   function refresh() { room.textContent = ''; table(state.m); headroom(state.m); }
   return { refresh, show() {} };

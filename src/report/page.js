@@ -13,11 +13,12 @@ function tiles(m) {
   const over = (n, bound) => n <= bound ? 'at the bound' : `bound ${bound}, +${percent(n / Math.max(bound, 1) - 1)}`;
   tile(m.ops.length, `ops in ${data.kernels} kernels`);
   tile(m.streamRows.length, 'streams');
-  tile(m.lanes, 'lanes predicted');
+  if (m.measured_lane) tile(new Set(m.measured_lane).size, `lanes measured, ${m.lanes} predicted`);
+  else tile(m.lanes, 'lanes predicted');
   tile(m.events, `events, ${over(m.events, m.events_bound)}`);
   tile(formatBytes(m.slab), m.slab <= m.slab_bound ? 'slab, at the bound' : `slab, bound ${formatBytes(m.slab_bound)}`);
-  tile(formatTime(m.length), m.measured ? 'measured' : 'estimated');
-  tile(formatTime(m.total_us), 'on one stream');
+  tile(formatTime(m.length), m.measured ? `measured, ${formatTime(m.critical_us)} estimated` : 'estimated');
+  tile(formatTime(m.total_us), m.measured ? 'on one stream, estimated' : 'on one stream');
   tile(formatTime(m.floor_us), 'floor by bytes');
 }
 

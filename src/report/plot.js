@@ -16,9 +16,39 @@ function html(name, attributes, parent, text) {
   return e;
 }
 // Text that fits `width` pixels, or nothing. Long paths keep their end, which tells them apart.
+const ruler = document.createElement('canvas').getContext('2d'), widths = new Map();
+function textWidth(text) {
+  let w = widths.get(text);
+  if (w === undefined) {
+    if (!widths.size) ruler.font = '11.5px system-ui, "DejaVu Sans", sans-serif';
+    widths.set(text, w = ruler.measureText(text).width);
+  }
+  return w;
+}
 function fit(text, width) {
-  const n = Math.floor(width / 6.4);
-  return text.length <= n ? text : n < 4 ? '' : '\u2026' + text.slice(text.length - n + 1);
+  if (width < 12) return '';
+  const w = textWidth(text);
+  if (w <= width) return text;
+  const n = Math.floor(text.length * (width - 11) / w);
+  for (let k = n + 2; k > 2; k--) {
+    const t = '\u2026' + text.slice(text.length - k);
+    if (k < text.length && textWidth(t) <= width) return t;
+  }
+  return '';
+}
+
+// Things with an extent, to be asked for what is in view. Long extents make it look at more, never miss one.
+class Extents {
+  constructor(items, low, high) {
+    this.items = items.map(item => ({ item, low: low(item), high: high(item) })).sort((a, b) => a.low - b.low);
+    let reach = -Infinity;
+    this.reach = this.items.map(i => (reach = Math.max(reach, i.high)));
+  }
+  each(from, to, f) {
+    let a = 0, b = this.items.length;
+    while (a < b) { const m = (a + b) >> 1; if (this.reach[m] < from) a = m + 1; else b = m; }
+    for (; a < this.items.length && this.items[a].low <= to; a++) if (this.items[a].high >= from) f(this.items[a].item);
+  }
 }
 
 class Plot {

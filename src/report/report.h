@@ -68,7 +68,8 @@ struct stem_profile {
     uint32_t n_lanes;
     bool graph;                             /* lanes are a graph's, not streams */
     uint32_t by_order, by_number, guessed;  /* ops by how their record was found; see profile.c */
-    uint32_t broken;                        /* edges that the times contradict */
+    uint32_t broken;                       /* edges that the times contradict */
+    double overlap;                         /* us: the most that an edge which they do not contradict is ignored by */
 };
 /* The op of each record; every op has one, and every record is of one. False, with *why in the arena, if there are
  * too many or too few of some kind. */

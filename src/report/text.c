@@ -230,6 +230,19 @@ static void draw(struct drawing *d, uint32_t n)
             carry_on(d, r, end);
 }
 
+/* Where repeats interleave: what the second one waits for in the first, on another row. */
+static void note_repeats(struct drawing *d)
+{
+    const struct stem_fold *f = d->fold;
+    uint32_t next = f->first + f->period;
+    for (uint32_t e = 0; f->count > 1 && e < d->v->n_edges && d->v->edges[e].to < next + f->period; e++) {
+        const struct stem_plan_edge *x = &d->v->edges[e];
+        if (x->to >= next && drawn(d, x) && !x->continuation)
+            stem_out_printf(d->notes, "  from repeat to repeat: %s waits for %s\n", d->v->ops[x->to].name,
+                            d->v->ops[x->from].name);
+    }
+}
+
 /* Bytes of `name` before as many dots as `first` has in its prefix. */
 static size_t same_dots(const char *first, size_t prefix, const char *name)
 {
@@ -289,6 +302,7 @@ void stem_schedule_text(const struct stem_plan *p, const struct stem_plan_varian
         d.prefix = common_prefix(v, d.fold);
         heading(v, d.fold, &t, d.prefix, a, o);
         draw(&d, d.fold->period < MAX_OPS ? d.fold->period : MAX_OPS);
+        note_repeats(&d);
         stem_grid_print(&d.grid, labels, style, MAX_PARTS, o);
         stem_out_bytes(o, stem_out_text(&notes), notes.len);
         stem_out_free(&notes);

@@ -5,6 +5,7 @@
 #include "report/report.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 double stem_us_per_byte(const struct stem_plan_variant *v)
@@ -143,20 +144,64 @@ static void read_event(struct reader *r, const json_t *event)
     r->t->end[op] = json_number_value(ts) + json_number_value(dur);
 }
 
-/* Backwards from the last end: the op that ended last before this one started, on its stream or with an edge to it.
- */
+/* Ops in order of their ends, to ask which one ended about when another started. */
+struct ended {
+    double end;
+    uint32_t op;
+};
+
+static int by_end(const void *x, const void *y)
+{
+    const struct ended *a = x, *b = y;
+    if (a->end < b->end || a->end > b->end)
+        return a->end < b->end ? -1 : 1;
+    return a->op < b->op ? -1 : a->op > b->op;
+}
+
+#define NEAR_US 3.0 /* from one op's end to the start of what it let start */
+
+/* The op of those that ended near `start` and started before it that ended last; STEM_NONE: there is none. */
+static uint32_t ended_near(const struct stem_timeline *t, const struct ended *e, double start)
+{
+    uint32_t low = 0, high = t->n;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (e[middle].end <= start + NEAR_US)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low > 0 && e[low - 1].end >= start - NEAR_US; low--)
+        if (t->start[e[low - 1].op] < start)
+            return e[low - 1].op;
+    return STEM_NONE;
+}
+
+/* Backwards from the last end: of what an op waits for by an edge, what ended last; or, if that was long over when the op
+ * started, what made room on the device by ending then. */
 void stem_timeline_finish(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
 {
     struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};
-    double *latest = STEM_NEW_ARRAY(a, double, v->n_ops + 1);
-    for (uint32_t i = 0; i < v->n_ops; i++)
+    struct ended *ends = STEM_NEW_ARRAY(a, struct ended, v->n_ops + 1);
+    for (uint32_t i = 0; i < v->n_ops; i++) {
         c.cause[i] = STEM_NONE;
+        ends[i] = (struct ended){t->end[i], i};
+    }
+    if (v->n_ops)
+        qsort(ends, v->n_ops, sizeof *ends, by_end);
     for (uint32_t e = 0; e < v->n_edges; e++) {
         uint32_t from = v->edges[e].from, to = v->edges[e].to;
-        if (c.cause[to] == STEM_NONE || t->end[from] > latest[to]) {
+        if (c.cause[to] == STEM_NONE || t->end[from] > t->end[c.cause[to]])
             c.cause[to] = from;
-            latest[to] = t->end[from];
-        }
+    }
+    for (uint32_t i = 0; i < v->n_ops; i++) {
+        uint32_t other = STEM_NONE;
+        if (c.cause[i] == STEM_NONE || t->end[c.cause[i]] < t->start[i] - NEAR_US)
+            other = ended_near(t, ends, t->start[i]);
+        /* Only what started before: so that causes end somewhere. */
+        c.cause[i] = other != STEM_NONE ? other : c.cause[i];
+        if (c.cause[i] != STEM_NONE && t->start[c.cause[i]] >= t->start[i])
+            c.cause[i] = STEM_NONE;
     }
     mark_critical(&c, t);
 }

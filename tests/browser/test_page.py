@@ -77,6 +77,8 @@ def hover_and_click(b):
     b.mouse(x, y, "mousePressed"), b.mouse(x, y, "mouseReleased"), b.mouse(5, 5)
     check("a click keeps it", text(b, "#details h2"), "moe[0].shared.silu_mul.linear")
     check("why it is issued there", "waits for moe[0].x on main" in text(b, "#details"))
+    check("and what the order pass had in mind", "as late as possible: needed by moe[0].out, the next op on main" in text(b, "#details"))
+    check("its text stands there", text(b, "#details .code").startswith("shared = linear(silu_mul(linear(x, s13)), s2);"))
     b.key("5")
     check("its line is marked", b.js("[...document.querySelectorAll('.line.on')].map(l => l.dataset.line)"), ["24"])
     b.js("document.querySelector('.line[data-line=\"18\"] .chip').click()")
@@ -174,6 +176,29 @@ def lanes(b):
     check("and rings show where", b.js("state.m.opens.length"), 13)
 
 
+def measured(b):
+    b.open(page("measured"))
+    check("lanes are measured", "lanes measured, 2 predicted" in text(b, "#tiles"))
+    check("as many as the trace has", b.js("new Set(state.m.lane).size"), 3)
+    b.key("2")
+    check("and are the graph's rows", [text(b, "#graph .note"), count(b, "#graph text.head")],
+          ["3 lanes measured (2 predicted) for 2 streams; the rings show where the driver opens more than the streams need.", 3])
+    b.key("1")
+    x, y = box(b, "#schedule .bar[data-op='5']")
+    b.mouse(x, y)
+    check("hover says so", "(measured)" in text(b, "#details") and "estimated" in text(b, "#details"))
+    check("and how late an op began", "after its edges allowed it" in text(b, "#details"))
+    check("no complaints about what was measured", b.complaints(), [])
+
+
+def interleaved(b):
+    b.open(page("interleaved"))
+    check("repeats that interleave fold", b.js("state.m.folds.map(f => f[2])"), [1, 19, 1])
+    check("an op of the first is whole before the gap", b.js("state.layout.gaps.every(g => g.overlap && state.layout.shown.every(i => i >= g.first || "
+                                                            "state.layout.placed[i] + state.m.ops[i].end - state.m.ops[i].start <= g.x0 + 1e-6))"))
+    check("names say of which layer", b.js("[...document.querySelectorAll('#schedule svg text')].some(t => t.textContent === 'l[1].x')"))
+
+
 def ten_thousand(b):
     ms = b.open(page("many"))
     check("10 000 ops", b.js("state.m.ops.length"), 10008)
@@ -216,7 +241,7 @@ def main():
     b = cdp.Browser()
     try:
         print(f"61 layers: loaded in {b.open(page('layers')):.0f} ms")
-        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, ten_thousand, printing]:
+        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, measured, interleaved, ten_thousand, printing]:
             test(b)
     finally:
         b.close()

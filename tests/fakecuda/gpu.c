@@ -1,37 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stand-in driver with the kernels of a plan: a library that a program which knows nothing of the stand-in loads
+ * The stand-in driver with the kernels of plans: a library that a program which knows nothing of the stand-in loads
  * in place of the driver (MAINSTEM_LIBCUDA). The plan is the file that FAKEGPU_PLAN names; its ops are executed by
  * their C references.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fakecuda.h"
 #include "plan_runner.h"
 
-static struct plan_runner runner;
+static struct plan_runner runner[8];
 
-static char *read_file(const char *path, size_t *len)
+static struct stem_plan *read_plan(const char *path, char **error)
 {
-    FILE *f = path ? fopen(path, "rb") : NULL;
+    FILE *f = fopen(path, "rb");
     char *text = f ? malloc(64 << 20) : NULL;
-    *len = text ? fread(text, 1, 64 << 20, f) : 0;
+    size_t len = text ? fread(text, 1, 64 << 20, f) : 0;
+    struct stem_plan *plan = text ? stem_plan_from_json(text, len, error) : NULL;
     if (f)
         fclose(f);
-    return text;
+    free(text);
+    return plan;
 }
 
 __attribute__((constructor)) static void install(void)
 {
-    size_t len;
-    char *error = NULL, *text = read_file(getenv("FAKEGPU_PLAN"), &len);
-    struct stem_plan *plan = text ? stem_plan_from_json(text, len, &error) : NULL;
+    const char *list = getenv("FAKEGPU_PLAN");
+    char *paths = strdup(list ? list : ""), *error = NULL, *rest = NULL;
+    uint32_t n = 0;
     fakecuda_reset();
-    if (plan)
-        plan_runner_install(&runner, plan, 0);
-    else
-        fprintf(stderr, "fakegpu: FAKEGPU_PLAN: %s\n", error ? error : "no such file");
-    free(error);
-    free(text);
+    for (char *path = strtok_r(paths, ":", &rest); path && n < 8; path = strtok_r(NULL, ":", &rest)) {
+        struct stem_plan *plan = read_plan(path, &error);
+        if (!plan)
+            fprintf(stderr, "fakegpu: %s: %s\n", path, error ? error : "no such file");
+        else if (n++ == 0)
+            plan_runner_install(&runner[0], plan, 0);
+        else
+            plan_runner_add(&runner[0], &runner[n - 1], plan);
+        free(error);
+        error = NULL;
+    }
+    if (!n)
+        fputs("fakegpu: FAKEGPU_PLAN names no plan\n", stderr);
+    free(paths);
 }

@@ -87,6 +87,8 @@ static void run(void *user, const char *kernel, const uint32_t grid[3], const ui
     if (plan_runner_builtin(kernel, params))
         return;
     const struct stem_plan_op *op = find(r, &l);
+    for (; !op && r->more; op = find(r, &l))
+        r = r->more;
     if (!op) {
         fakecuda_fault("a launch of %s is not one of the plan", kernel);
         return;
@@ -121,6 +123,14 @@ static void define(const struct stem_plan *plan, uint32_t kernel)
             fakecuda_kernel_waits(plan->kernels[kernel].name, plan->kernels[kernel].waits);
             return;
         }
+}
+
+void plan_runner_add(struct plan_runner *r, struct plan_runner *more, const struct stem_plan *plan)
+{
+    *more = (struct plan_runner){.plan = plan, .more = r->more};
+    r->more = more;
+    for (uint32_t i = 0; i < plan->n_kernels; i++)
+        define(plan, i);
 }
 
 void plan_runner_install(struct plan_runner *r, const struct stem_plan *plan, uint32_t variant)

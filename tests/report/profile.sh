@@ -18,16 +18,21 @@ is() { # WHAT GOT EXPECTED
 }
 
 small='-D LAYERS=3 -D SETS=2 -D HIDDEN=256 -D EXPERTS=16 -D TOPK=2 -D INTER=64 --dim T=1,4'
+plan() { # FILE ARGUMENT...: and the one-stream plan that results are held against
+    rm -rf "$scratch/plan" "$scratch/one"
+    "$MAINSTEM" compile -q --no-warnings --arch=sm_90 "$@" -o "$scratch/plan" --emit=plan || exit 99
+    "$MAINSTEM" compile -q --no-warnings --arch=sm_90 "$@" --one-stream -o "$scratch/one" --emit=plan || exit 99
+    PLAN=$(echo "$scratch"/plan/*.plan.json)
+    FAKEGPU_PLAN=$PLAN:$(echo "$scratch"/one/*.plan.json)
+}
 profile() { # NAME FILE WAY ARGUMENT...
     name=$1 file=$2 way=$3 && shift 3
     word=graph && [ $way = eager ] && word=streams
-    rm -rf "$scratch/plan"
-    "$MAINSTEM" compile -q --no-warnings "$file" --arch=sm_90 "$@" -o "$scratch/plan" --emit=plan || exit 99
-    FAKEGPU_PLAN=$(echo "$scratch"/plan/*.plan.json)
+    plan "$file" "$@"
     "$MAINSTEM" run --no-warnings "$file" "$@" --device=gpu --by=$way --iters=3 --profile="$scratch/$name.json" >"$scratch/out" 2>&1
     is "$name: runs" "$? $(grep -c 'of the bound' "$scratch/out")" "0 $(grep -c ' on stand-in driver' "$scratch/out")"
     is "$name: records" "$(grep -c 'GUESSED\|CONTRADICT' "$scratch/out")" 0
-    python3 "$here/check_profile.py" "$FAKEGPU_PLAN" "$scratch/$name.json" $word
+    python3 "$here/check_profile.py" "$PLAN" "$scratch/$name.json" $word
     is "$name: the trace is right" $? 0
 }
 for way in capture nodes record eager; do
@@ -36,7 +41,7 @@ for way in capture nodes record eager; do
     # (A segment that is never recorded cannot be recorded into a caller's capture.)
     [ $way = record ] || profile look-alikes-$way "$here/look_alikes.stem" $way
 done
-profile pieces "$here/look_alikes.stem" eager --one-stream
+profile pieces "$here/look_alikes.stem" eager --one-stream --no-fuse
 is 'the table has every kind of op' "$(grep -c 'pointwise\|zero\|linear\|all, as' "$scratch/out")" 4
 
 model=$SRCDIR/examples/dual_stream_moe.stem
@@ -49,7 +54,6 @@ is 'the report has measured times and lanes of both specialisations' \
 is 'a trace of another plan is refused' "$? $(grep -c 'the trace is of another plan' "$scratch/out")" '3 1'
 
 cd "$scratch" || exit 99
-FAKEGPU_PLAN=$scratch/plan/look_alikes.plan.json
 "$MAINSTEM" run --no-warnings "$here/look_alikes.stem" --one-stream --device=gpu --profile >/dev/null 2>&1
 is 'the trace has a name of its own' "$? $(ls look_alikes.profile.json)" '0 look_alikes.profile.json'
 "$MAINSTEM" run "$here/look_alikes.stem" --device=cpu --profile >/dev/null 2>"$scratch/err"

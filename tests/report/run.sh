@@ -34,6 +34,7 @@ done
 LC_ALL=C drawing forks.ascii "$here/forks.stem"
 LC_ALL=C drawing forks-side-first.ascii "$here/forks.stem" --order=side-first
 LC_ALL=C drawing forks-one-stream.ascii "$here/forks.stem" --one-stream
+LC_ALL=C drawing interleaved.ascii "$here/interleaved.stem" --no-fuse
 LC_ALL=C drawing forks-sizes.ascii "$here/forks.stem" --dim T=1,4
 
 is 'no line is wider than 100 columns in a pipe' \
@@ -78,6 +79,18 @@ is 'a file that is not there' $? 3
 echo '{' >"$scratch/bad.json"
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/bad.json" 2>/dev/null
 is 'a file that is no plan' $? 1
+
+# Why ops are where they are: a remark for each op, for who asks.
+remarks() { # NAME ARGUMENT...
+    name=$1 && shift
+    "$MAINSTEM" compile -q --no-warnings --remarks=order "$@" 2>&1 >/dev/null | sed -n 's/.*remark: //p' | grep -v ': the only op on main that was ready \[' |
+        head -16 >"$scratch/$name"
+    same "$name"
+}
+remarks remarks-main-first "$here/reasons.stem" --pdl=off --no-fuse
+remarks remarks-program "$here/forks.stem" --order=program
+remarks remarks-side-first "$here/forks.stem" --order=side-first
+is 'all other remarks say nothing of single ops' "$("$MAINSTEM" compile -q "$here/forks.stem" --remarks=all 2>&1 | grep -c 'is issued')" 0
 
 # The page from a plan, and with a trace; what the page looks like is tested in a browser.
 "$MAINSTEM" report "$scratch/a/forks.plan.json" -o "$scratch/plan.html" >/dev/null

@@ -182,12 +182,13 @@ static struct stem_plan *rich(void)
     scalars[0] = (struct stem_scalar){.kind = STEM_SCALAR_I32, .i = -5};
     scalars[1] = (struct stem_scalar){.kind = STEM_SCALAR_I64, .i = INT64_MIN};
     scalars[2] = (struct stem_scalar){.kind = STEM_SCALAR_F32, .f = 0.1};
-    struct stem_attr *attrs = stem_plan_alloc(p, 3 * sizeof *attrs);
+    struct stem_attr *attrs = stem_plan_alloc(p, 4 * sizeof *attrs);
     attrs[0] = (struct stem_attr){.name = "k", .kind = STEM_ATTR_INT, .i = 8};
     attrs[1] = (struct stem_attr){.name = "floor", .kind = STEM_ATTR_FLOAT, .f = -1.0 / 0.0};
     attrs[2] = (struct stem_attr){.name = "score", .kind = STEM_ATTR_TEXT, .text = "sigmoid"};
     ops[0].operands = operands, ops[0].n_operands = 3, ops[0].scalars = scalars, ops[0].n_scalars = 3;
-    ops[0].attrs = attrs, ops[0].n_attrs = 3, ops[0].layer = 2, ops[0].smem = 1024, ops[0].est_us = 1.5;
+    attrs[3] = (struct stem_attr){.name = "then", .kind = STEM_ATTR_TEXT}; /* not given */
+    ops[0].attrs = attrs, ops[0].n_attrs = 4, ops[0].layer = 2, ops[0].smem = 1024, ops[0].est_us = 1.5;
     ops[1].work = STEM_WORK_MEMSET, ops[1].operands = operands + 1, ops[1].n_operands = 1, ops[1].memset_value = 255;
     ops[1].programmatic = false;
     ops[2].work = STEM_WORK_EXTERN, ops[2].resource = 0;
@@ -222,6 +223,7 @@ static void round_trip(void)
     CU_ASSERT_EQUAL(op->scalars[1].i, INT64_MIN);
     CU_ASSERT_EQUAL(op->scalars[2].f, 0.1);
     CU_ASSERT(op->attrs[1].f < -1e300);
+    CU_ASSERT_PTR_NULL(op->attrs[3].text);
     CU_ASSERT_EQUAL(op->operands[0].tensor.offset, 16);
     CU_ASSERT_EQUAL(op->operands[2].tensor.rank, STEM_NONE);
     CU_ASSERT_EQUAL(again->variants[0].ops[1].layer, STEM_NONE);
