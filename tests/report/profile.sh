@@ -54,6 +54,7 @@ is 'the report has measured times and lanes of both specialisations' \
 is 'a trace of another plan is refused' "$? $(grep -c 'the trace is of another plan' "$scratch/out")" '3 1'
 
 cd "$scratch" || exit 99
+plan "$here/look_alikes.stem" --one-stream
 "$MAINSTEM" run --no-warnings "$here/look_alikes.stem" --one-stream --device=gpu --profile >/dev/null 2>&1
 is 'the trace has a name of its own' "$? $(ls look_alikes.profile.json)" '0 look_alikes.profile.json'
 "$MAINSTEM" run "$here/look_alikes.stem" --device=cpu --profile >/dev/null 2>"$scratch/err"
