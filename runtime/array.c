@@ -64,7 +64,7 @@ static enum stem_status check_index(const struct stem_exec *e, uint32_t index, s
 
 static bool same_shape(const struct stem_plan_buffer *b, const struct stem_array *a)
 {
-    if (b->dtype == STEM_NVFP4 && a->dtype == STEM_U8) {
+    if (stem_dtype_packed(b->dtype) && a->dtype == STEM_U8) {
         uint64_t bytes = 1;
         for (uint32_t i = 0; i < a->rank; i++)
             if (a->dim[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)a->dim[i], &bytes))
@@ -142,7 +142,7 @@ static enum stem_status check_array(const struct stem_exec *e, uint32_t index, c
     if (a->rank > STEM_MAX_RANK)
         return stem_fail(err, STEM_E_WRONG_SHAPE, "buffer %s: the array has rank %u, the buffer %u", b->name,
                          (unsigned)a->rank, (unsigned)b->rank);
-    if (a->dtype != b->dtype && !(b->dtype == STEM_NVFP4 && a->dtype == STEM_U8))
+    if (a->dtype != b->dtype && !(stem_dtype_packed(b->dtype) && a->dtype == STEM_U8))
         return stem_fail(err, STEM_E_WRONG_DTYPE, "buffer %s holds %s, the array %s", b->name,
                          stem_dtype_name(b->dtype),
                          (unsigned)a->dtype < STEM_N_DTYPES ? stem_dtype_name(a->dtype) : "an unknown dtype");

@@ -7,6 +7,12 @@
  *                         in [-0.05, 0.05), so that a router's choice depends on its scores
  *   inputs:               uniform in [-1, 1)
  *   nvfp4 of any kind:    uniform in [-6, 6), the range of its codes; element 2j is the low half of byte j
+ *   int4 of any kind:     all codes alike
+ *   f8e4m3 weights of rank >= 2: uniform in [-448, 448)
+ *   weights with "scale" in the last part of their name: uniform in [0.5, 1.5) times what lets a product with the weight
+ *                         that they scale keep its variance: for f32 (of f8e4m3 weights, 128 columns each) sqrt(3 /
+ *                         (128 * last dim)) / 448, for bf16 (of int4, 32 columns) sqrt(3 / (32 * last dim)) / 8; 1 for
+ *                         f8e4m3 (of nvfp4); with "scale_2", a whole tensor's, 1/256
  *   integer inputs:       element i is i, so that slots and token ids are distinct; u8 wraps
  *   state, temporaries, outputs, other integers: zero
  * rounded to the type. Bytes beyond the elements are zero. C11, no dependence but libm's sqrt.
@@ -42,10 +48,21 @@ static inline uint64_t stem_fill_elements(const struct stem_plan_buffer *b)
     return n < room ? n : room; /* never past the buffer's end, whatever its dims say */
 }
 
-static inline bool stem_fill_is_bias(const struct stem_plan_buffer *b)
+static inline bool stem_fill_is_called(const struct stem_plan_buffer *b, const char *what)
 {
     const char *dot = strrchr(b->name, '.');
-    return b->kind == STEM_BUFFER_WEIGHT && b->rank < 2 && strstr(dot ? dot : b->name, "bias");
+    return b->kind == STEM_BUFFER_WEIGHT && strstr(dot ? dot : b->name, what);
+}
+
+/* Centre of a scale's values. */
+static inline float stem_fill_scale(const struct stem_plan_buffer *b)
+{
+    double last = b->rank && b->rank <= STEM_MAX_RANK && b->dim[b->rank - 1] > 0 ? (double)b->dim[b->rank - 1] : 1;
+    if (stem_fill_is_called(b, "scale_2"))
+        return 1.0f / 256;
+    return (float)(b->dtype == STEM_F32    ? sqrt(3.0 / (128 * last)) / 448
+                   : b->dtype == STEM_BF16 ? sqrt(3.0 / (32 * last)) / 8
+                                           : 1);
 }
 
 static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer *b, uint64_t seed)
@@ -55,7 +72,7 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
         unsigned largest;
     } form[STEM_N_DTYPES] = {
         [STEM_F32] = {23, 127, 0},    [STEM_F16] = {10, 15, 0x7bff}, [STEM_BF16] = {7, 127, 0x7f7f},
-        [STEM_F8E4M3] = {3, 7, 0x7e}, [STEM_NVFP4] = {1, 1, 7},
+        [STEM_F8E4M3] = {3, 7, 0x7e}, [STEM_NVFP4] = {1, 1, 7},      [STEM_INT4] = {0, 0, 15},
     };
     struct stem_fill_rule r = {
         .key = stem_fill_key(b->name, seed),
@@ -70,7 +87,12 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
         r.mode = b->kind == STEM_BUFFER_WEIGHT && b->rank < 2 ? 2 : 1;
     if (b->kind == STEM_BUFFER_WEIGHT && b->rank >= 2 && b->rank <= STEM_MAX_RANK && b->dim[b->rank - 1] > 0)
         r.scale = (float)sqrt(3.0 / (double)b->dim[b->rank - 1]);
-    if (r.mode == 2 && stem_fill_is_bias(b)) {
+    if (r.mode == 1 && b->dtype == STEM_F8E4M3 && b->kind == STEM_BUFFER_WEIGHT)
+        r.scale = 448;
+    if (r.mode && stem_fill_is_called(b, "scale")) {
+        r.mode = 2;
+        r.scale = stem_fill_scale(b);
+    } else if (r.mode == 2 && stem_fill_is_called(b, "bias")) {
         r.mode = 1;
         r.scale = 0.05f;
     }
@@ -78,6 +100,8 @@ static inline struct stem_fill_rule stem_fill_rule(const struct stem_plan_buffer
         r.mode = r.mode ? 1 : 0;
         r.scale = 6;
     }
+    if (b->dtype == STEM_INT4)
+        r.mode = b->kind == STEM_BUFFER_WEIGHT || b->kind == STEM_BUFFER_INPUT ? 3 : 0;
     return r;
 }
 

@@ -12,7 +12,7 @@ union stem_fill_bits {
 struct stem_fill_rule {
     unsigned long long key;
     float scale;
-    int mode;         /* 0: zeros; 1: uniform in [-scale, scale); 2: uniform in [0.5, 1.5) */
+    int mode;         /* 0: zeros; 1: uniform in [-scale, scale); 2: uniform in [0.5, 1.5) * scale; 3: any code */
     int bits;         /* of an element */
     int mantissa;     /* bits, without the leading one */
     int bias;         /* of the exponent */
@@ -28,12 +28,13 @@ STEM_FILL_FN unsigned stem_fill_hash(unsigned long long key, unsigned long long 
     return (unsigned)((z ^ (z >> 31)) >> 32);
 }
 
-/* 24 random bits h: mode 1 is (h / 2^23 - 1) * scale, mode 2 is h / 2^24 + 0.5; the inner terms are exact. */
+/* 24 random bits h: mode 1 is (h / 2^23 - 1) * scale; the inner term is exact. Mode 2 is (h / 2^24 + 0.5) * scale,
+ * whose sum is rounded first. */
 STEM_FILL_FN float stem_fill_value(const struct stem_fill_rule *r, unsigned long long i)
 {
     int h = (int)(stem_fill_hash(r->key, i) >> 8);
     if (r->mode == 2)
-        return (float)h * 0x1p-24f + 0.5f;
+        return ((float)h * 0x1p-24f + 0.5f) * r->scale;
     return (float)(h - 0x800000) * 0x1p-23f * r->scale;
 }
 
@@ -62,6 +63,8 @@ STEM_FILL_FN unsigned stem_fill_encode(const struct stem_fill_rule *r, float v)
 
 STEM_FILL_FN unsigned stem_fill_element(const struct stem_fill_rule *r, unsigned long long i)
 {
+    if (r->mode == 3)
+        return stem_fill_hash(r->key, i) >> (32 - r->bits);
     return r->mode ? stem_fill_encode(r, stem_fill_value(r, i)) : 0u;
 }
 )

@@ -283,7 +283,7 @@ STEM_API enum stem_status stem_exec_bind(struct stem_exec *e, uint32_t index, ui
 /* Memory that the program allocates and owns, large enough for every variant; zeroed. */
 STEM_API enum stem_status stem_exec_bind_own(struct stem_exec *e, uint32_t index, struct stem_rt_error *err);
 /* An array of the caller's: `at` is a device address for stem_exec_bind_array, a host address for
- * stem_exec_bind_host. nvfp4 arrays (packed values, then scales) may be given as u8 of as many bytes. */
+ * stem_exec_bind_host. Arrays of nvfp4 and int4 may be given as u8 of as many bytes. */
 struct stem_array {
     uint64_t at;
     enum stem_dtype dtype;

@@ -47,6 +47,7 @@ static const char *format_name(enum stem_dtype t)
     static const char *const name[STEM_N_DTYPES] = {
         [STEM_F32] = "F32",  [STEM_F16] = "F16", [STEM_BF16] = "BF16", [STEM_F8E4M3] = "F8_E4M3",
         [STEM_NVFP4] = "U8", [STEM_I32] = "I32", [STEM_I64] = "I64",   [STEM_U8] = "U8",
+        [STEM_INT4] = "I32",
     };
     return name[t];
 }
@@ -221,22 +222,32 @@ static void describe(const char *dtype, uint32_t rank, const int64_t *dim, char 
         snprintf(text + n, size - (size_t)n, rank > STEM_MAX_RANK ? ", ...]" : "]");
 }
 
+static bool one_element(uint32_t rank, const int64_t *dim)
+{
+    bool one = rank <= STEM_MAX_RANK;
+    for (uint32_t i = 0; one && i < rank; i++)
+        one = dim[i] == 1;
+    return one;
+}
+
 enum stem_status stem_safetensors_check(const struct stem_safetensors *f, const struct stem_safetensor *t,
                                         const struct stem_plan_buffer *b, struct stem_rt_error *err)
 {
     char have[256], want[256];
-    /* Packed values and scales have no dtype in the format: any shape of as many bytes will do. */
-    bool packed = b->dtype == STEM_NVFP4;
+    /* Packed elements have no dtype in the format: any shape of as many bytes will do. So will any shape of one
+     * element: a scale of a whole tensor is [] in some files. */
+    bool packed = stem_dtype_packed(b->dtype);
     bool same = packed || t->rank == b->rank;
     for (uint32_t i = 0; !packed && same && i < b->rank; i++)
         same = t->dim[i] == b->dim[i];
-    bool dtype = !strcmp(t->dtype, format_name(b->dtype));
+    same = same || (one_element(t->rank, t->dim) && one_element(b->rank, b->dim));
+    bool dtype = !strcmp(t->dtype, format_name(b->dtype)) || (packed && !strcmp(t->dtype, "U8"));
     stem_error_clear(err);
     if (dtype && same && t->bytes == b->bytes)
         return STEM_OK;
     describe(t->dtype, t->rank, t->dim, have, sizeof have);
     if (packed)
-        snprintf(want, sizeof want, "U8 with %llu bytes", (unsigned long long)b->bytes);
+        snprintf(want, sizeof want, "%s with %llu bytes", format_name(b->dtype), (unsigned long long)b->bytes);
     else
         describe(format_name(b->dtype), b->rank, b->dim, want, sizeof want);
     return stem_fail(err, dtype ? STEM_E_WRONG_SHAPE : STEM_E_WRONG_DTYPE,

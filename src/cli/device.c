@@ -190,7 +190,8 @@ double stem_element(enum stem_dtype dtype, const void *data, uint64_t i)
     case STEM_I32:
     case STEM_I64:
     case STEM_U8: return (double)stem_ref_load_int(dtype, data, (int64_t)i);
-    case STEM_NVFP4: return ((const uint8_t *)data)[i / 2] >> (i % 2 * 4) & 15; /* the code: it has no value of its own */
+    case STEM_NVFP4:
+    case STEM_INT4: return ((const uint8_t *)data)[i / 2] >> (i % 2 * 4) & 15; /* the code: it has no value of its own */
     default: return stem_ref_load(dtype, data, (int64_t)i);
     }
 }

@@ -21,7 +21,7 @@ struct kernel {
     uint32_t max_smem;
     bool waits;
     uint32_t early;
-    uint32_t header[6]; /* indices into headers */
+    uint32_t header[8]; /* indices into headers */
     uint32_t n_headers;
     uint32_t index;
     UT_hash_handle hh;
@@ -88,7 +88,7 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
         k->code = stem_arena_strdup(u->arena, l->code);
         k->waits = l->waits;
         k->early = l->early;
-        for (int i = 0; i < 6 && l->headers[i]; i++)
+        for (int i = 0; i < 8 && l->headers[i]; i++)
             need_header(u, k, l->headers[i]);
     }
     if (l->smem > k->max_smem)

@@ -64,7 +64,7 @@ static bool rows_vary(const struct stem_plan *p, uint32_t buffer)
 {
     for (uint32_t i = 1; i < p->n_variants; i++)
         if (p->variants[i].buffers[buffer].dim[0] != p->variants[0].buffers[buffer].dim[0])
-            return p->variants[0].buffers[buffer].dtype != STEM_NVFP4;
+            return !stem_dtype_packed(p->variants[0].buffers[buffer].dtype);
     return false;
 }
 

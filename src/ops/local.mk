@@ -12,8 +12,9 @@ libstem_core_la_SOURCES += %D%/silu_mul/silu_mul.c %D%/silu_mul/silu_mul.h %D%/s
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
+libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
-libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c
+libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
 libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %D%/mla/mla_store.c
@@ -31,8 +32,11 @@ STEM_CUH = \
 	%D%/linear/stream.cuh \
 	%D%/linear/linear.cuh \
 	%D%/linear/few.cuh \
+	%D%/linear/formats.cuh \
+	%D%/linear/linear_packed.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
+	%D%/experts/experts_packed.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
 	%D%/rope/rope.cuh \

@@ -98,7 +98,7 @@ struct stem_lowered {
     enum stem_work work;
     const char *kernel;    /* unique C identifier for this instance, "stem_linear_bf16_n16_t8" */
     const char *code;      /* its extern "C" __global__ definition, using what `headers` define */
-    const char *headers[6]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
+    const char *headers[8]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
     uint32_t grid[3], block[3], smem;
     struct stem_scalar scalars[16];
     uint32_t n_scalars;

@@ -2,7 +2,7 @@
  *
  * Helpers for C references: elements of any type as f32. Loading is exact except that i32 and i64 round to nearest
  * even; storing rounds to nearest even. f8e4m3 saturates at 448 and keeps NaN; integers round to nearest even and
- * saturate, NaN gives 0: as the device's conversions do. nvfp4 has no conversion of single elements and aborts.
+ * saturate, NaN gives 0: as the device's conversions do. nvfp4 and int4 have no conversion of single elements and abort.
  */
 #ifndef STEM_OPS_REF_H
 #define STEM_OPS_REF_H

@@ -18,7 +18,7 @@ struct stem_dim_text {
 };
 struct stem_dim_text stem_rule_dim(const struct stem_infer *c, struct stem_dim d);
 
-/* C++ type of an element in device code: "__nv_bfloat16". NULL for nvfp4, whose elements have no address. */
+/* C++ type of an element in device code: "__nv_bfloat16". NULL for nvfp4 and int4, whose elements have no address. */
 const char *stem_c_type(enum stem_dtype t);
 /* Unsigned C++ type of `bytes` bytes, for moving bits. */
 const char *stem_c_bits(uint32_t bytes);

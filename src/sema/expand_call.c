@@ -408,7 +408,8 @@ static const char *c_type(enum stem_dtype t)
     static const char *const text[] = {[STEM_F32] = "float",           [STEM_F16] = "__half",
                                        [STEM_BF16] = "__nv_bfloat16",  [STEM_F8E4M3] = "__nv_fp8_e4m3",
                                        [STEM_NVFP4] = "unsigned char", [STEM_I32] = "int",
-                                       [STEM_I64] = "long long",       [STEM_U8] = "unsigned char"};
+                                       [STEM_I64] = "long long",       [STEM_U8] = "unsigned char",
+                                       [STEM_INT4] = "unsigned char"};
     return text[t];
 }
 

@@ -172,7 +172,7 @@ static enum stem_dtype function(struct walk *w, const struct stem_x *x)
     if (w->failed)
         return t;
     if (stem_dtype_bits(cast) < 8 || stem_dtype_bits(t == number ? STEM_F32 : t) < 8) {
-        stem_error(w->e->diags, STEM_E_DTYPE, x->span, "nvfp4 is packed with its scales: no cast converts it");
+        stem_error(w->e->diags, STEM_E_DTYPE, x->span, "elements of 4 bits have no value without their scales: no cast converts them");
         return fail(w);
     }
     char text[24];

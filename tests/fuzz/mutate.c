@@ -69,6 +69,7 @@ static const char *const words[] = {
     "f32",
     "bf16",
     "nvfp4",
+    "int4",
     "i32",
     "exp",
     "linear",

@@ -62,6 +62,7 @@ static const char *const ir_words[] = {
     "f32",
     "bf16[4, 4]",
     "nvfp4",
+    "int4",
     "offset 64",
     "stride [1, 1]",
     "rmsnorm",

@@ -99,6 +99,12 @@ struct reference {
         data[n++] = (void *)p;
         return *this;
     }
+    reference &absent()
+    {
+        tensor[n].rank = tensor[n].buffer = STEM_NONE;
+        data[n++] = nullptr;
+        return *this;
+    }
     reference &set(const char *name, double v)
     {
         struct stem_attr *a = (struct stem_attr *)stem_op_attr(def, attrs, name);
@@ -251,7 +257,7 @@ template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void line
     array<float> last(columns, 1);
     reference("linear").set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add")
         .set("then_of", "bf16").set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr)
-        .operand(x.data(), {m, k}).operand(w.data(), {n, k}).operand(more.data(), {m, columns})
+        .operand(x.data(), {m, k}).operand(w.data(), {n, k}).absent().absent().operand(more.data(), {m, columns})
         .operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
     size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);

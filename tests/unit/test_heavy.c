@@ -23,6 +23,36 @@ static const struct call calls[] = {
     {"linear", "bf16[4,64] bf16[2,32,64]", NULL, NULL, "linear needs a weight of 2 dimensions [N, K], not 3"},
     {"linear", "i32[4,64] i32[32,64]", NULL, NULL, "linear takes bf16, f16 or f32, not i32"},
     {"linear", "bf16[4,64] bf16[32,64]", "out", "i32", "linear: out is bf16, f16 or f32, not i32"},
+    /* formats: f8e4m3 has a scale for 128 x 128, nvfp4 for 16 columns and for all, int4 for 32 columns */
+    {"linear", "bf16[4,300] f8e4m3[129,300] f32[2,3]", NULL, NULL, "bf16[4, 129]"},
+    {"linear", "bf16[4,64] nvfp4[32,64] f8e4m3[32,4] f32[1]", "out", "f32", "f32[4, 32]"},
+    {"linear", "bf16[4,64] int4[32,64] bf16[32,2]", NULL, NULL, "bf16[4, 32]"},
+    {"linear", "bf16[4,64] f8e4m3[32,64]", NULL, NULL, "linear: w of type f8e4m3 needs a scale, f32[1, 1]"},
+    {"linear", "bf16[4,64] f8e4m3[32,64] f32[32,1]", NULL, NULL,
+     "linear: the scale of this f8e4m3 w is f32[1, 1], not f32[32, 1]"},
+    {"linear", "bf16[4,64] f8e4m3[32,64] f32[1,1] f32[1]", NULL, NULL,
+     "linear: w of type f8e4m3 has no tensor_scale"},
+    {"linear", "bf16[4,64] nvfp4[32,64] f8e4m3[32,4]", NULL, NULL,
+     "linear: w of type nvfp4 needs a tensor_scale, f32[1]"},
+    {"linear", "bf16[4,64] nvfp4[32,64] f32[32,4] f32[1]", NULL, NULL,
+     "linear: the scale of this nvfp4 w is f8e4m3[32, 4], not f32[32, 4]"},
+    {"linear", "bf16[4,40] int4[32,40] bf16[32,1]", NULL, NULL,
+     "linear: the columns of a int4 w are a multiple of 32, which share a scale"},
+    {"linear", "f16[4,64] int4[32,64] bf16[32,2]", NULL, NULL,
+     "linear: weights of type int4 need x of type bf16, not f16"},
+    {"linear", "bf16[4,64] bf16[32,64] bf16[32,2]", NULL, NULL, "linear: w of type bf16 has no scale"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] f8e4m3[8,300,64] f8e4m3[8,64,150] f32[8,4,1] f32[8,1,2]", NULL, NULL,
+     "bf16[4, 64]"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] f8e4m3[8,300,64] f8e4m3[8,64,150] f32[8,3,1] f32[8,1,2]", NULL, NULL,
+     "experts: the s13 of this f8e4m3 w13 is f32[8, 4, 1], not f32[8, 3, 1]"},
+    {"experts",
+     "bf16[4,64] i32[4,2] f32[4,2] nvfp4[8,32,64] nvfp4[8,64,16] f8e4m3[8,32,4] f8e4m3[8,64,1] f32[8,2] f32[8]", NULL,
+     NULL, "bf16[4, 64]"},
+    {"experts",
+     "bf16[4,64] i32[4,2] f32[4,2] nvfp4[8,32,64] nvfp4[8,64,16] f8e4m3[8,32,4] f8e4m3[8,64,1] f32[8] f32[8]", NULL,
+     NULL, "experts: the t13 of this nvfp4 w13 is f32[8, 2], not f32[8]"},
+    {"experts", "bf16[4,64] i32[4,2] f32[4,2] bf16[8,64,64] int4[8,64,32]", NULL, NULL,
+     "experts: w13 and w2 are of one type, not bf16 and int4"},
     {"experts", "bf16[4,64] i32[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL, "bf16[4, 64]"},
     {"experts", "bf16[4,64] i64[4,2] f32[4,2] bf16[8,32,64] bf16[8,64,16]", NULL, NULL,
      "experts: ids is i32 here, not i64"},
@@ -248,6 +278,123 @@ static void experts_by_hand(void)
     CU_ASSERT_EQUAL(y[3], 0);
 }
 
+/* ---- formats: values worked out here bit by bit, sums in double ---- */
+
+static uint32_t random_bits(void)
+{
+    static uint64_t state = 99;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33);
+}
+
+static double e4m3_value(uint32_t code)
+{
+    double m = (code >> 3 & 15) ? ldexp(8 + (code & 7), (int)(code >> 3 & 15) - 10) : ldexp(code & 7, -9);
+    return code & 128 ? -m : m;
+}
+
+/* An e4m3 code that is no NaN. */
+static uint8_t random_e4m3(void)
+{
+    return (uint8_t)(random_bits() & 1 ? random_bits() % 127 : 128 + random_bits() % 127);
+}
+
+static double bf16_value(uint16_t bits)
+{
+    double m = ldexp(128 + (bits & 127), (bits >> 7 & 255) - 134);
+    return bits & 0x8000 ? -m : m;
+}
+
+static double bf16_rounded(double v)
+{
+    int e;
+    frexp(v, &e);
+    return v == 0 ? 0 : ldexp(rint(ldexp(v, 8 - e)), e - 8); /* rint: to nearest even; no subnormals here */
+}
+
+enum { M = 3, N = 130, K = 288 };
+
+struct coded {
+    uint16_t x[M * K];
+    uint8_t w[N * K];
+    union {
+        float f8[2 * 3];
+        uint8_t nvfp4[N * K / 16];
+        uint16_t int4[N * K / 32];
+    } scale;
+    float whole, y[M * N];
+};
+
+static double weight_value(const struct coded *c, enum stem_dtype type, int n, int k)
+{
+    static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+    int i = n * K + k, code = c->w[i / 2] >> (i % 2 * 4) & 15;
+    if (type == STEM_F8E4M3)
+        return e4m3_value(c->w[i]) * (double)c->scale.f8[n / 128 * 3 + k / 128];
+    if (type == STEM_NVFP4)
+        return e2m1[code] * e4m3_value(c->scale.nvfp4[i / 16]) * (double)c->whole;
+    return bf16_rounded((code - 8) * bf16_value(c->scale.int4[i / 32]));
+}
+
+/* x as it is multiplied: for f8e4m3 as quantised by the nearest of all codes. */
+static double x_value(const struct coded *c, enum stem_dtype type, int m, int k)
+{
+    double amax = 1e-4f, v = bf16_value(c->x[m * K + k]), best = 0;
+    if (type != STEM_F8E4M3)
+        return v;
+    for (int i = k / 128 * 128; i < K && i < k / 128 * 128 + 128; i++)
+        amax = fmax(amax, fabs(bf16_value(c->x[m * K + i])));
+    for (uint32_t code = 0; code < 256; code++)
+        if (code % 128 != 127) { /* all of this is exact in double; the even one of two that are as near */
+            double d = fabs(e4m3_value(code) * amax - v * 448), b = fabs(best * amax - v * 448);
+            if (d < b || (d == b && code % 2 == 0))
+                best = e4m3_value(code);
+        }
+    return best * amax / 448;
+}
+
+static void formats(void)
+{
+    static struct coded c;
+    static const enum stem_dtype types[] = {STEM_F8E4M3, STEM_NVFP4, STEM_INT4};
+    const struct stem_op_def *def = stem_op_find("linear");
+    for (int f = 0; f < 3; f++) {
+        enum stem_dtype type = types[f], scale = f == 0 ? STEM_F32 : f == 1 ? STEM_F8E4M3 : STEM_BF16;
+        for (int i = 0; i < M * K; i++)
+            c.x[i] = (uint16_t)(0x3d00 + random_bits() % 0x300) | (uint16_t)(random_bits() & 1 ? 0x8000 : 0);
+        for (int i = 0; i < N * K; i++)
+            c.w[i] = type == STEM_F8E4M3 ? random_e4m3() : (uint8_t)random_bits();
+        for (int i = 0; i < 6 && f == 0; i++)
+            c.scale.f8[i] = 0.001f * (float)(1 + random_bits() % 100);
+        for (int i = 0; i < N * K / 16 && f == 1; i++)
+            c.scale.nvfp4[i] = (uint8_t)(random_bits() % 127);
+        for (int i = 0; i < N * K / 32 && f == 2; i++)
+            c.scale.int4[i] = (uint16_t)(0x3b00 + random_bits() % 0x200);
+        c.whole = 0.0123f;
+        int64_t group = f == 0 ? 128 : f == 1 ? 16 : 32;
+        struct stem_tensor t[] = {tensor(STEM_BF16, 2, M, K, 0), tensor(type, 2, N, K, 0),
+                                  tensor(scale, 2, f == 0 ? 2 : N, (K + group - 1) / group, 0),
+                                  tensor(STEM_F32, 1, 1, 0, 0), tensor(STEM_F32, 2, M, N, 0)};
+        void *data[] = {c.x, c.w, &c.scale, &c.whole, c.y};
+        if (f != 1) {
+            t[3] = t[4];
+            data[3] = data[4];
+        }
+        struct stem_concrete op = {.def = def, .operand = t, .n_in = f == 1 ? 4 : 3, .n_out = 1};
+        def->reference(&op, data);
+        double error = 0, norm = 0;
+        for (int i = 0; i < M * N; i++) {
+            double sum = 0;
+            for (int k = 0; k < K; k++)
+                sum += x_value(&c, type, i / N, k) * weight_value(&c, type, i % N, k);
+            error += (sum - (double)c.y[i]) * (sum - (double)c.y[i]);
+            norm += sum * sum;
+        }
+        CU_ASSERT(sqrt(error / norm) < (type == STEM_F8E4M3 ? 2e-4 : 1e-6));
+        CU_ASSERT(norm > 0);
+    }
+}
+
 struct route_case {
     const char *score;
     float logits[8], bias[8];
@@ -296,4 +443,4 @@ static void routes_by_hand(void)
 }
 
 UNIT_MAIN("linear, experts, route", {"type rules", type_rules}, {"experts is two launches", experts_parts},
-          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand})
+          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand}, {"formats", formats})

@@ -11,7 +11,7 @@ from .errors import CLASSES, STATUSES, LibraryError, StatusError
 
 MAX_RANK = 6
 NONE = 0xFFFFFFFF
-DTYPES = ["f32", "f16", "bf16", "f8e4m3", "nvfp4", "i32", "i64", "u8"]  # enum stem_dtype
+DTYPES = ["f32", "f16", "bf16", "f8e4m3", "nvfp4", "i32", "i64", "u8", "int4"]  # enum stem_dtype
 KINDS = ["temp", "input", "output", "weight", "state"]  # enum stem_buffer_kind
 
 

@@ -12,8 +12,9 @@ enum { THREADS = 128 };
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *cache = &c->in[0], *x = &c->in[1], *slot = &c->in[2];
-    if (cache->dtype == STEM_NVFP4)
-        return stem_rule_fail(c, STEM_E_OP_DTYPE, 0, "cache_store: the cache cannot be nvfp4");
+    if (stem_dtype_packed(cache->dtype))
+        return stem_rule_fail(c, STEM_E_OP_DTYPE, 0, "cache_store: the cache cannot be %s",
+                              stem_dtype_name(cache->dtype));
     if (x->dtype != cache->dtype)
         return stem_rule_fail(c, STEM_E_OP_DTYPE, 1, "cache_store: x must be %s, as the cache is",
                               stem_dtype_name(cache->dtype));

@@ -29,7 +29,7 @@ void stem_copy_bytes(const struct stem_concrete *c, struct stem_tensor *t)
     for (int i = 0; i < 2; i++) {
         uint32_t last = c->operand[i].rank - 1;
         t[i] = c->operand[i];
-        if (t[i].dtype != STEM_NVFP4)
+        if (!stem_dtype_packed(t[i].dtype))
             continue;
         bool pairs = t[i].rank && t[i].dim[last] % 2 == 0 && t[i].stride[last] == 1;
         for (uint32_t d = 0; pairs && d < last; d++) {

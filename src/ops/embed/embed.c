@@ -13,8 +13,8 @@ static bool infer(struct stem_infer *c)
     const struct stem_type *ids = &c->in[0], *table = &c->in[1];
     if (ids->dtype != STEM_I32 && ids->dtype != STEM_I64)
         return stem_rule_fail(c, STEM_E_OP_DTYPE, 0, "embed: the ids must be i32 or i64");
-    if (table->dtype == STEM_NVFP4)
-        return stem_rule_fail(c, STEM_E_OP_DTYPE, 1, "embed: the table cannot be nvfp4");
+    if (stem_dtype_packed(table->dtype))
+        return stem_rule_fail(c, STEM_E_OP_DTYPE, 1, "embed: the table cannot be %s", stem_dtype_name(table->dtype));
     if (ids->rank != 1)
         return stem_rule_fail(c, STEM_E_OP_RANK, 0, "embed: the ids must have one dimension");
     if (table->rank != 2)

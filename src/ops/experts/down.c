@@ -7,6 +7,7 @@
 
 #include "ops/epilogue.h"
 #include "ops/rule.h"
+#include "ops/linear/format.h"
 #include "ops/linear/linear.h"
 
 static bool infer(struct stem_infer *c)
@@ -22,7 +23,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
-    uint64_t weights = stem_experts_distinct(&s) * (uint64_t)(s.inter * s.hidden) * size;
+    uint64_t weights = stem_experts_distinct(&s) * stem_format_bytes(c->operand[3].dtype, s.hidden, s.inter);
     *cost = (struct stem_cost){.bytes_read = weights + (uint64_t)(s.tokens * s.k) * ((uint64_t)s.inter * size + 8),
                                .bytes_written = (uint64_t)(s.tokens * s.hidden) * size,
                                .flops = 2 * (uint64_t)(s.tokens * s.k * s.inter) * (uint64_t)s.hidden,
@@ -33,17 +34,18 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
                         struct stem_lowered *l)
 {
     const char *type = stem_stream_type(c->operand[0].dtype), *y = stem_c_type(c->operand[c->n_in].dtype), *define;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_plain_%s", stem_dtype_name(c->operand[0].dtype));
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_plain_%s%s", stem_dtype_name(c->operand[0].dtype),
+                                           stem_format_tag(c, 4, a));
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code =
         stem_arena_printf(a,
                           "%sextern \"C\" __global__ void __launch_bounds__(128) %s(const %s *h, const int *ids, "
-                          "const float *scale, const %s *w2, %s%s *y, int tokens, int k, int experts, int hidden, "
+                          "const float *scale, const %s *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, "
                           "int inter)\n{\n    stem_experts_down_plain_to(h, ids, scale, w2, %s, tokens, k, experts, "
                           "hidden, inter);\n}\n",
-                          define, l->kernel, type, type, store.params, y, store.make);
+                          define, l->kernel, type, type, stem_format_rest(c, 4, a), store.params, y, store.make);
     l->smem = 0;
     l->grid[0] = (uint32_t)((s->hidden + 3) / 4);
     l->grid[1] = (uint32_t)(s->tokens < 32768 ? s->tokens : 32768);
@@ -60,6 +62,10 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .block = {1, 1, 1},
                                .waits = true};
     stem_experts_scalars(&s, l);
+    if (stem_format_scaled(c->operand[3].dtype)) {
+        stem_experts_lower_down_packed(c, &s, t, a, l);
+        return;
+    }
     const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
     uint32_t nt = stem_experts_nt(&s), stages = 4, ring = stem_stream_ring_bytes(mt, nt, stages, warps);
     uint32_t sums = (uint32_t)(s.tile * (warps * (16 * mt + 4) + s.k) * 4);
@@ -73,19 +79,19 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const char *type = stem_stream_type(c->operand[0].dtype), *y = stem_c_type(c->operand[c->n_in].dtype), *define;
     bool early = c->constant >> 3 & 1;
     struct stem_store store;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s",
-                                           stem_dtype_name(c->operand[0].dtype), mt, nt, stages, warps,
-                                           early ? "_w" : "");
+    const char *kernel =
+        stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(c->operand[0].dtype), mt, nt,
+                          stages, warps, early ? "_w" : "");
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(
         a,
         "%sextern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
-        "const %s *w2, %s%s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
+        "const %s *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
         "    stem_experts_down_to<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, %s, tokens, k, experts, hidden, inter, "
         "tile);\n}\n",
-        define, 32 * warps, l->kernel, type, type, store.params, y, type, mt, nt, stages, warps,
-        early ? "true" : "false", store.make);
+        define, 32 * warps, l->kernel, type, type, stem_format_rest(c, 4, a), store.params, y, type, mt, nt, stages,
+        warps, early ? "true" : "false", store.make);
     l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));
@@ -100,8 +106,10 @@ const struct stem_op_def stem_op_experts_down = {
     .params = {{"h", STEM_MODE_IN, false, false},
                {"ids", STEM_MODE_IN, false, false},
                {"scale", STEM_MODE_IN, false, false},
-               {"w2", STEM_MODE_IN, false, false}},
-    .n_params = 4,
+               {"w2", STEM_MODE_IN, false, false},
+               {"s2", STEM_MODE_IN, true, false},
+               {"t2", STEM_MODE_IN, true, false}},
+    .n_params = 6,
     .attrs = {STEM_EPILOGUE_ATTRS},
     .n_attrs = STEM_N_EPILOGUE_ATTRS,
     .epilogue = true,

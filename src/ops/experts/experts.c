@@ -8,6 +8,7 @@
 #include "ops/experts/experts.h"
 
 #include "ir/build.h"
+#include "ops/linear/format.h"
 
 const char *const stem_experts_acts[] = {"silu", "gelu", "relu", NULL};
 
@@ -37,6 +38,27 @@ static bool differ(struct stem_infer *c, uint32_t i, struct stem_dim a, struct s
     return true;
 }
 
+static const struct stem_format_operands w13_operands = {.op = "experts",
+                                                         .what = "w13",
+                                                         .scale_name = "s13",
+                                                         .tensor_name = "t13",
+                                                         .x = 0,
+                                                         .weight = 3,
+                                                         .scale = 5,
+                                                         .tensor = 7,
+                                                         .halves = 2,
+                                                         .per = 2};
+static const struct stem_format_operands w2_operands = {.op = "experts",
+                                                        .what = "w2",
+                                                        .scale_name = "s2",
+                                                        .tensor_name = "t2",
+                                                        .x = 0,
+                                                        .weight = 4,
+                                                        .scale = 6,
+                                                        .tensor = 8,
+                                                        .halves = 1,
+                                                        .per = 1};
+
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *ids = &c->in[1], *scale = &c->in[2], *w13 = &c->in[3], *w2 = &c->in[4];
@@ -45,8 +67,7 @@ static bool infer(struct stem_infer *c)
                    stem_dtype_name(x->dtype));
         return false;
     }
-    if (wrong_type(c, 1, "ids", STEM_I32) || wrong_type(c, 2, "scale", STEM_F32) ||
-        wrong_type(c, 3, "w13", x->dtype) || wrong_type(c, 4, "w2", x->dtype))
+    if (wrong_type(c, 1, "ids", STEM_I32) || wrong_type(c, 2, "scale", STEM_F32))
         return false;
     if (wrong_rank(c, 0, "x[T, H]", 2) || wrong_rank(c, 1, "ids[T, k]", 2) || wrong_rank(c, 2, "scale[T, k]", 2) ||
         wrong_rank(c, 3, "w13[E, 2*I, H]", 3) || wrong_rank(c, 4, "w2[E, H, I]", 3))
@@ -66,6 +87,14 @@ static bool infer(struct stem_infer *c)
                    "experts: at most 32 experts for each token, not %lld", (long long)k);
         return false;
     }
+    if (w13->dtype != w2->dtype) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[4],
+                   "experts: w13 and w2 are of one type, not %s and %s", stem_dtype_name(w13->dtype),
+                   stem_dtype_name(w2->dtype));
+        return false;
+    }
+    if (!stem_format_check(c, &w13_operands) || !stem_format_check(c, &w2_operands))
+        return false;
     c->out[0] = *x;
     return true;
 }
@@ -73,11 +102,12 @@ static bool infer(struct stem_infer *c)
 static void expand(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
                    struct stem_value_id *out)
 {
-    struct stem_value_id up[] = {in[0], in[1], in[3]};
+    struct stem_value_id up[] = {in[0], in[1], in[3], in[5], in[7]};
+    uint32_t scales = in[7].n != STEM_NONE ? 2 : in[5].n != STEM_NONE ? 1 : 0; /* w13 and w2 are of one type */
     struct stem_value_id h =
-        stem_build_simple(b, "experts_up", up, 3, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
-    struct stem_value_id down[] = {h, in[1], in[2], in[4]};
-    out[0] = stem_build_simple(b, "experts_down", down, 4, NULL, 0);
+        stem_build_simple(b, "experts_up", up, 3 + scales, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
+    struct stem_value_id down[] = {h, in[1], in[2], in[4], in[6], in[8]};
+    out[0] = stem_build_simple(b, "experts_down", down, 4 + scales, NULL, 0);
 }
 
 const struct stem_op_def stem_op_experts = {
@@ -87,8 +117,12 @@ const struct stem_op_def stem_op_experts = {
                {"ids", STEM_MODE_IN, false, false},
                {"scale", STEM_MODE_IN, false, false},
                {"w13", STEM_MODE_IN, false, false},
-               {"w2", STEM_MODE_IN, false, false}},
-    .n_params = 5,
+               {"w2", STEM_MODE_IN, false, false},
+               {"s13", STEM_MODE_IN, true, false},
+               {"s2", STEM_MODE_IN, true, false},
+               {"t13", STEM_MODE_IN, true, false},
+               {"t2", STEM_MODE_IN, true, false}},
+    .n_params = 9,
     .attrs = {{"act", STEM_ATTR_TYPE_WORD, false, 0, "silu", stem_experts_acts}},
     .n_attrs = 1,
     .results = {"y"},

@@ -28,4 +28,12 @@ bool stem_experts_can_group(const struct stem_experts_sizes *s, uint32_t ring);
 /* Scalars tokens, k, experts, hidden, inter. */
 void stem_experts_scalars(const struct stem_experts_sizes *s, struct stem_lowered *l);
 
+/* C++ name of the attribute act. */
+const char *stem_experts_act(const struct stem_concrete *c);
+/* Rest of the lowering, for weights with scales; scalars are set. */
+void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
+                                  const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
+                                    const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+
 #endif

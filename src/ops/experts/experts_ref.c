@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/experts/experts.h"
+#include "ops/linear/format.h"
 #include "ops/linear/linear.h"
 #include "ops/ref.h"
 
@@ -20,60 +21,72 @@ static float apply(const char *act, float v)
 void stem_experts_up_reference(const struct stem_concrete *c, void *const *data)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
-    enum stem_dtype type = c->operand[0].dtype;
+    enum stem_dtype type = c->operand[0].dtype, format = c->operand[2].dtype;
     const int32_t *ids = data[1];
     const char *act = stem_op_attr(c->def, c->attrs, "act")->text;
-    int64_t pairs = s.tokens * s.k;
-    float *x = stem_ref_alloc((size_t)(s.tokens * s.hidden) * sizeof *x);
-    float *gate = stem_ref_alloc((size_t)s.hidden * 2 * sizeof *gate), *up = gate + s.hidden;
-    stem_ref_load_row(type, data[0], 0, 1, (uint32_t)(s.tokens * s.hidden), x);
-    memset(data[3], 0, (size_t)(pairs * s.inter) * stem_dtype_bits(type) / 8);
+    const void *scale = stem_format_operand(c, 3) ? data[3] : NULL;
+    const float *whole = stem_format_operand(c, 4) ? data[4] : NULL;
+    int64_t pairs = s.tokens * s.k, blocks = (s.inter + STEM_F8_BLOCK - 1) / STEM_F8_BLOCK;
+    void *out = data[c->n_in];
+    struct stem_ref_rows x;
+    struct stem_ref_weight gate, up;
+    stem_ref_rows_make(&x, format, type, data[0], s.tokens, s.hidden);
+    stem_ref_weight_make(&gate, format, data[2], scale, s.hidden);
+    stem_ref_weight_make(&up, format, data[2], scale, s.hidden);
+    memset(out, 0, (size_t)(pairs * s.inter) * stem_dtype_bits(type) / 8);
     for (int64_t first = 0; first < pairs; first++) {
         int32_t id = ids[first];
         bool done = id < 0 || id >= s.experts;
         for (int64_t p = 0; p < first && !done; p++)
             done = ids[p] == id;
         for (int64_t i = 0; i < s.inter && !done; i++) {
-            int64_t row = ((int64_t)id * 2 * s.inter + i) * s.hidden;
-            stem_ref_load_row(type, data[2], row, 1, (uint32_t)s.hidden, gate);
-            stem_ref_load_row(type, data[2], row + s.inter * s.hidden, 1, (uint32_t)s.hidden, up);
+            int64_t row = (int64_t)id * 2 * s.inter + i, block = (int64_t)id * 2 * blocks + i / STEM_F8_BLOCK;
+            stem_ref_weight_row(&gate, row, block);
+            stem_ref_weight_row(&up, row + s.inter, block + blocks);
             for (int64_t p = first; p < pairs; p++)
                 if (ids[p] == id) {
-                    const float *v = x + p / s.k * s.hidden;
-                    float h = apply(act, stem_ref_dot(v, gate, s.hidden)) * stem_ref_dot(v, up, s.hidden);
-                    stem_ref_store(type, data[3], p * s.inter + i, h);
+                    float g = stem_ref_product(&x, p / s.k, &gate), u = stem_ref_product(&x, p / s.k, &up);
+                    g = whole ? g * whole[2 * id] : g;
+                    u = whole ? u * whole[2 * id + 1] : u;
+                    stem_ref_store(type, out, p * s.inter + i, apply(act, g) * u);
                 }
         }
     }
-    free(x);
-    free(gate);
+    stem_ref_rows_free(&x);
+    stem_ref_weight_free(&gate);
+    stem_ref_weight_free(&up);
 }
 
 void stem_experts_down_reference(const struct stem_concrete *c, void *const *data)
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
-    enum stem_dtype type = c->operand[0].dtype;
+    enum stem_dtype type = c->operand[0].dtype, format = c->operand[3].dtype;
     const int32_t *ids = data[1];
-    const float *scale = data[2];
-    int64_t pairs = s.tokens * s.k;
-    float *h = stem_ref_alloc((size_t)(pairs * s.inter) * sizeof *h);
-    float *row = stem_ref_alloc((size_t)s.inter * sizeof *row);
+    const float *weights = data[2];
+    const void *scale = stem_format_operand(c, 4) ? data[4] : NULL;
+    const float *whole = stem_format_operand(c, 5) ? data[5] : NULL;
+    int64_t pairs = s.tokens * s.k, blocks = (s.hidden + STEM_F8_BLOCK - 1) / STEM_F8_BLOCK;
     float *sum = stem_ref_alloc((size_t)(s.tokens * s.hidden) * sizeof *sum);
-    stem_ref_load_row(type, data[0], 0, 1, (uint32_t)(pairs * s.inter), h);
+    struct stem_ref_rows h;
+    struct stem_ref_weight w;
+    stem_ref_rows_make(&h, format, type, data[0], pairs, s.inter);
+    stem_ref_weight_make(&w, format, data[3], scale, s.inter);
     memset(sum, 0, (size_t)(s.tokens * s.hidden) * sizeof *sum);
     for (int32_t id = 0; id < s.experts; id++) {
         bool chosen = false;
         for (int64_t p = 0; p < pairs && !chosen; p++)
             chosen = ids[p] == id;
         for (int64_t r = 0; r < s.hidden && chosen; r++) {
-            stem_ref_load_row(type, data[3], ((int64_t)id * s.hidden + r) * s.inter, 1, (uint32_t)s.inter, row);
+            stem_ref_weight_row(&w, (int64_t)id * s.hidden + r, (int64_t)id * blocks + r / STEM_F8_BLOCK);
             for (int64_t p = 0; p < pairs; p++)
-                if (ids[p] == id)
-                    sum[p / s.k * s.hidden + r] += scale[p] * stem_ref_dot(h + p * s.inter, row, s.inter);
+                if (ids[p] == id) {
+                    float part = stem_ref_product(&h, p, &w);
+                    sum[p / s.k * s.hidden + r] += weights[p] * (whole ? part * whole[id] : part);
+                }
         }
     }
-    stem_ref_store_row(type, data[4], 0, (uint32_t)(s.tokens * s.hidden), sum);
-    free(h);
-    free(row);
+    stem_ref_store_row(type, data[c->n_in], 0, (uint32_t)(s.tokens * s.hidden), sum);
+    stem_ref_rows_free(&h);
+    stem_ref_weight_free(&w);
     free(sum);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ops/experts/experts.h"
+#include "ops/linear/format.h"
 #include "ops/linear/linear.h"
 
 static bool infer(struct stem_infer *c)
@@ -23,7 +24,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8, distinct = stem_experts_distinct(&s);
-    uint64_t weights = distinct * 2 * (uint64_t)(s.inter * s.hidden) * size,
+    uint64_t weights = distinct * 2 * stem_format_bytes(c->operand[2].dtype, s.inter, s.hidden),
              blocks = distinct * (uint64_t)(s.inter + 7) / 8;
     *cost = (struct stem_cost){.bytes_read =
                                    weights + (uint64_t)(s.tokens * s.hidden) * size + (uint64_t)(s.tokens * s.k) * 4,
@@ -32,7 +33,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
 
-static const char *act_of(const struct stem_concrete *c)
+const char *stem_experts_act(const struct stem_concrete *c)
 {
     const char *act = stem_op_attr(c->def, c->attrs, "act")->text;
     return !strcmp(act, "gelu") ? "STEM_ACT_GELU" : !strcmp(act, "relu") ? "STEM_ACT_RELU" : "STEM_ACT_SILU";
@@ -49,7 +50,7 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
         "extern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const int *ids, "
         "const %s *w13, %s *h, int tokens, int k, int experts, int hidden, int inter)\n{\n"
         "    stem_experts_up_plain<%s, %s>(x, ids, w13, h, tokens, k, experts, hidden, inter);\n}\n",
-        l->kernel, type, type, type, type, act_of(c));
+        l->kernel, type, type, type, type, stem_experts_act(c));
     l->grid[0] = (uint32_t)((s->inter + 3) / 4);
     l->grid[1] = (uint32_t)(s->tokens * s->k < 32768 ? s->tokens * s->k : 32768);
     l->block[0] = 128;
@@ -65,6 +66,10 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .block = {1, 1, 1},
                                .waits = true};
     stem_experts_scalars(&s, l);
+    if (stem_format_scaled(c->operand[2].dtype)) {
+        stem_experts_lower_up_packed(c, &s, t, a, l);
+        return;
+    }
     uint32_t nt = stem_experts_nt(&s), warps = 8, stages = nt == 1 ? 4 : 3, fixed = 8 << 10; /* groups, reserved */
     uint32_t half = stem_stream_sm_smem(t) / 2 - fixed;
     while (stages > 2 && stem_stream_ring_bytes(1, nt, stages, warps) + stem_stream_tile_bytes(nt, warps) > half)
@@ -84,7 +89,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *x, const int *ids, const %s *w13, %s *h, "
         "int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
         "    stem_experts_up<%s, %u, %u, %u, %s>(x, ids, w13, h, tokens, k, experts, hidden, inter, tile);\n}\n",
-        32 * warps, l->kernel, type, type, type, type, nt, stages, warps, act_of(c));
+        32 * warps, l->kernel, type, type, type, type, nt, stages, warps, stem_experts_act(c));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     int64_t groups = s.tile * s.k < s.experts ? s.tile * s.k : s.experts, items = groups * ((s.inter + 7) / 8);
     int64_t resident = 2 * (int64_t)t->n_sms;
@@ -98,8 +103,10 @@ const struct stem_op_def stem_op_experts_up = {
     .blurb = "act(gate) * up of each token's experts; part of experts",
     .params = {{"x", STEM_MODE_IN, false, false},
                {"ids", STEM_MODE_IN, false, false},
-               {"w13", STEM_MODE_IN, false, false}},
-    .n_params = 3,
+               {"w13", STEM_MODE_IN, false, false},
+               {"s13", STEM_MODE_IN, true, false},
+               {"t13", STEM_MODE_IN, true, false}},
+    .n_params = 5,
     .attrs = {{"act", STEM_ATTR_TYPE_WORD, false, 0, "silu", stem_experts_acts}},
     .n_attrs = 1,
     .results = {"h"},

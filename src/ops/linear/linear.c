@@ -8,7 +8,19 @@
 #include "ops/linear/linear.h"
 
 #include "ops/epilogue.h"
+#include "ops/linear/format.h"
 #include "ops/rule.h"
+
+static const struct stem_format_operands scales = {.op = "linear",
+                                                   .what = "w",
+                                                   .scale_name = "scale",
+                                                   .tensor_name = "tensor_scale",
+                                                   .x = 0,
+                                                   .weight = 1,
+                                                   .scale = 2,
+                                                   .tensor = 3,
+                                                   .halves = 1,
+                                                   .per = 1};
 
 static bool infer(struct stem_infer *c)
 {
@@ -18,12 +30,6 @@ static bool infer(struct stem_infer *c)
     if (!stem_stream_is_float(x->dtype)) {
         stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "linear takes bf16, f16 or f32, not %s",
                    stem_dtype_name(x->dtype));
-        return false;
-    }
-    if (w->dtype != x->dtype) {
-        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[1],
-                   "linear needs x and w of one element type, not %s and %s", stem_dtype_name(x->dtype),
-                   stem_dtype_name(w->dtype));
         return false;
     }
     if (!stem_stream_is_float(type)) {
@@ -44,6 +50,8 @@ static bool infer(struct stem_infer *c)
                    "the last sizes of x and w differ: linear multiplies x[.., K] by w[N, K]");
         return false;
     }
+    if (!stem_format_check(c, &scales))
+        return false;
     c->out[0] = *x;
     c->out[0].dtype = type;
     c->out[0].dim[x->rank - 1] = w->dim[0];
@@ -68,11 +76,13 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct product p = product_of(c);
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
+    uint64_t weights = stem_format_bytes(c->operand[1].dtype, p.n, p.k);
     uint64_t blocks = (uint64_t)((p.n + 15) / 16) * (uint64_t)((p.m + 63) / 64) * (uint64_t)(p.k >= 2048 ? 8 : 1);
-    *cost = (struct stem_cost){.bytes_read = (uint64_t)((p.m + p.n) * p.k) * size,
-                               .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[c->n_in].dtype) / 8,
-                               .flops = 2 * (uint64_t)(p.m * p.n) * (uint64_t)p.k,
-                               .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
+    *cost =
+        (struct stem_cost){.bytes_read = (uint64_t)(p.m * p.k) * size + weights,
+                           .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[c->n_in].dtype) / 8,
+                           .flops = 2 * (uint64_t)(p.m * p.n) * (uint64_t)p.k,
+                           .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
 
 /* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster.
@@ -132,9 +142,10 @@ static void lower_plain(const struct stem_concrete *c, struct product p, const c
     l->kernel = stem_arena_printf(a, "%s%s", kernel, s.name);
     l->code = stem_arena_printf(a,
                                 "%sextern \"C\" __global__ void __launch_bounds__(128) %s(const %s *x, const %s *w, "
-                                "%s%s *y, int m, int n, int k)\n{\n"
+                                "%s%s%s *y, int m, int n, int k)\n{\n"
                                 "    stem_linear_plain_to<%s, %s>(x, w, %s, m, n, k);\n}\n",
-                                define, l->kernel, x, x, s.params, y, x, s.pair ? "true" : "false", s.make);
+                                define, l->kernel, x, x, stem_format_rest(c, 2, a), s.params, y, x,
+                                s.pair ? "true" : "false", s.make);
     l->grid[0] = (uint32_t)((p.n / (s.pair ? 2 : 1) + 3) / 4);
     l->grid[1] = (uint32_t)((p.m + 7) / 8);
     l->block[0] = 128;
@@ -158,10 +169,10 @@ static void lower_stream(const struct stem_concrete *c, struct product p, const 
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(a,
                                 "%sextern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
-                                "%s%s *y, int m, int n, int k)\n"
+                                "%s%s%s *y, int m, int n, int k)\n"
                                 "{\n    stem_linear_to<%s, %u, %u, %u, %u, %u, %s, %s>(x, w, %s, m, n, k);\n}\n",
-                                define, threads, cluster, l->kernel, x, x, store.params, y, x, s.nt, s.stages,
-                                s.kparts, s.groups, s.cluster, early ? "true" : "false",
+                                define, threads, cluster, l->kernel, x, x, stem_format_rest(c, 2, a), store.params, y,
+                                x, s.nt, s.stages, s.kparts, s.groups, s.cluster, early ? "true" : "false",
                                 store.pair ? "true" : "false", store.make);
     l->early = early ? 1u << 1 : 0;
     l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
@@ -176,7 +187,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     struct product p = product_of(c);
     enum stem_dtype in = c->operand[0].dtype, out = c->operand[c->n_in].dtype;
     const char *x = stem_stream_type(in), *y = stem_c_type(out);
-    const char *types = stem_arena_printf(a, "%s_%s", stem_dtype_name(in), stem_dtype_name(out));
+    const char *types =
+        stem_arena_printf(a, "%s_%s%s", stem_dtype_name(in), stem_dtype_name(out), stem_format_tag(c, 2, a));
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "pointwise", "stream", "linear"},
                                .grid = {1, 1, 1},
@@ -186,7 +198,9 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.m}};
     l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.n}};
     l->scalars[2] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.k}};
-    if (stem_stream_fits(&c->operand[0], &c->operand[1], p.k))
+    if (stem_format_scaled(c->operand[1].dtype))
+        stem_linear_lower_packed(c, t, a, l);
+    else if (stem_stream_fits(&c->operand[0], &c->operand[1], p.k))
         lower_stream(c, p, x, y, types, t, a, l);
     else
         lower_plain(c, p, x, y, types, a, l);
@@ -195,8 +209,11 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
 const struct stem_op_def stem_op_linear = {
     .name = "linear",
     .blurb = "y[.., N] = x[.., K] times w[N, K] transposed; f32 sums, one rounding",
-    .params = {{"x", STEM_MODE_IN, false, false}, {"w", STEM_MODE_IN, false, false}},
-    .n_params = 2,
+    .params = {{"x", STEM_MODE_IN, false, false},
+               {"w", STEM_MODE_IN, false, false},
+               {"scale", STEM_MODE_IN, true, false},
+               {"tensor_scale", STEM_MODE_IN, true, false}},
+    .n_params = 4,
     .attrs = {{"out", STEM_ATTR_TYPE_DTYPE, false, 0, NULL, NULL}, STEM_EPILOGUE_ATTRS},
     .n_attrs = 1 + STEM_N_EPILOGUE_ATTRS,
     .epilogue = true,

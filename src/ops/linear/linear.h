@@ -7,6 +7,10 @@
 extern const struct stem_op_def stem_op_linear;
 void stem_linear_reference(const struct stem_concrete *c, void *const *data);
 
+/* Rest of the lowering, for weights with scales; scalars and headers are set. */
+void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
+                              struct stem_lowered *l);
+
 /* ---- shared by the ops that stream weights (stream.cuh) ---- */
 
 /* C++ name of a dtype in device code, and its short name in identifiers: "__nv_bfloat16", "bf16". */

@@ -85,7 +85,7 @@ static bool parse_token(struct stem_expr *e, const char *s, uint32_t *stack, uin
         enum stem_dtype as = stem_dtype_from_name(s + 3);
         if (as == STEM_F32)
             n = arg[0];
-        else if (as != STEM_N_DTYPES && as != STEM_NVFP4)
+        else if (as != STEM_N_DTYPES && !stem_dtype_packed(as))
             n = stem_expr_as(e, as, arg[0]);
     } else if (!strncmp(s, "c:", 2)) {
         float f = strtof(s + 2, &end);

@@ -47,13 +47,15 @@ static bool infer(struct stem_infer *c)
                    e.n_inputs, c->n_in);
         return false;
     }
-    if (out->dtype == STEM_NVFP4) {
-        stem_error(c->diags, STEM_E_OP_DTYPE, c->span, "pointwise: the result cannot be nvfp4");
+    if (stem_dtype_packed(out->dtype)) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->span, "pointwise: the result cannot be %s",
+                   stem_dtype_name(out->dtype));
         return false;
     }
     for (uint32_t i = 0; i < c->n_in; i++) {
-        if (c->in[i].dtype == STEM_NVFP4)
-            return stem_rule_fail(c, STEM_E_OP_DTYPE, i, "pointwise: an operand cannot be nvfp4");
+        if (stem_dtype_packed(c->in[i].dtype))
+            return stem_rule_fail(c, STEM_E_OP_DTYPE, i, "pointwise: an operand cannot be %s",
+                                  stem_dtype_name(c->in[i].dtype));
         if (!broadcast(c, i, out))
             return false;
     }
