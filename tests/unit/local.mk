@@ -1,12 +1,18 @@
 # Device code on the CPU (no CUnit, no CUDA): the emulator stands in for CUDA's headers.
 check_PROGRAMS += %D%/test_device
 TESTS += %D%/test_device
-%C%_test_device_SOURCES = %D%/test_device.cc %D%/emulate/emulate.h %D%/emulate/cuda_bf16.h %D%/emulate/cuda_fp16.h \
+%C%_test_device_SOURCES = %D%/test_device.cc %D%/emulate/check.h %D%/emulate/emulate.h %D%/emulate/cuda_bf16.h %D%/emulate/cuda_fp16.h \
 	%D%/emulate/cuda_fp8.h
 %C%_test_device_CPPFLAGS = -U_FORTIFY_SOURCE -I$(top_srcdir)/tests/unit/emulate -I$(top_srcdir)/tests/unit -I$(top_srcdir)/src/ops \
 	$(AM_CPPFLAGS)
 %C%_test_device_CXXFLAGS = $(AM_CXXFLAGS) -O2 -Wno-unknown-pragmas
 %C%_test_device_LDADD = libstem-core.la libstem-rt.la
+check_PROGRAMS += %D%/test_device_attention
+TESTS += %D%/test_device_attention
+%C%_test_device_attention_SOURCES = %D%/test_device_attention.cc %D%/emulate/check.h %D%/emulate/emulate.h
+%C%_test_device_attention_CPPFLAGS = $(%C%_test_device_CPPFLAGS)
+%C%_test_device_attention_CXXFLAGS = $(%C%_test_device_CXXFLAGS)
+%C%_test_device_attention_LDADD = $(%C%_test_device_LDADD)
 
 # Unit tests (CUnit), one program for each area: UNIT_TESTS += %D%/test_NAME, with its sources and LDADD below.
 if HAVE_CUNIT

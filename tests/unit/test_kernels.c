@@ -110,6 +110,7 @@ static const struct call calls[] = {
     {"gqa_attention", "f32[3,6,80] f32[9,7,2,80] f32[9,7,2,80] i32[3,5] i32[3]", "scale=0.1"},
     {"mla_attention", "bf16[4,16,576] bf16[64,64,576] i32[4,16] i32[4]", "scale=0.07"},
     {"mla_attention", "bf16[4,128,576] bf16[64,64,576] i32[4,16] i32[4] i32[4,256]", "scale=0.07"},
+    {"mla_attention", "f16[3,32,576] f16[64,64,576] i32[3,16] i32[3]", "scale=0.07"},
     {"mla_attention", "f16[2,5,72] f16[9,8,72] i32[2,3] i32[2] -", "scale=0.3 latent=48"},
     {"cache_store", "inout:bf16[64,16,4,128] bf16[4,4,128] i32[4]", ""},
     {"cache_store", "inout:f8e4m3[8,4,33] f8e4m3[4,33] i32[4]", ""},

@@ -7,6 +7,20 @@
 #ifndef STEM_ATTENTION_CUH
 #define STEM_ATTENTION_CUH
 
+#ifndef STEM_EMULATED
+
+/* Four 8 x 8 matrices of 16-bit elements, transposed: lane 8 * i + r says where row r of matrix i is (16 bytes). r[i] of
+ * lane 4g + t has rows 2t and 2t + 1 of column g: a fragment of operand B whose k runs over rows. */
+__device__ __forceinline__ void stem_matrix_trans(unsigned (&r)[4], unsigned from)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+#endif
+
 #define STEM_NO_MAX (-1e30f) /* below every score; scores that are not there are -infinity */
 
 struct stem_attention_call {
@@ -17,6 +31,22 @@ struct stem_attention_call {
         return indices ? indices : max_pages * page;
     }
 };
+
+/* Two elements in a word, and what they are as floats. */
+template <class E> __device__ __forceinline__ unsigned stem_pack(float &low, float &high)
+{
+    E a = stem_round<E>::from(low), b = stem_round<E>::from(high);
+    low = stem_float(a);
+    high = stem_float(b);
+    return (unsigned)*reinterpret_cast<unsigned short *>(&a) | (unsigned)*reinterpret_cast<unsigned short *>(&b) << 16;
+}
+
+/* Where 16-byte piece c of row r lies in a row: neither rows of one piece nor pieces of two neighbouring rows meet in a
+ * bank. */
+__device__ __forceinline__ int stem_attention_piece(int r, int c)
+{
+    return c ^ ((r & 1) << 2 | (r >> 1 & 3));
+}
 
 /* Positions of a token; units of that many. */
 __device__ __forceinline__ int stem_attention_length(const int *lens, int token, int most, bool sparse)
@@ -128,7 +158,7 @@ __device__ __forceinline__ void stem_attention_combine(const float *acc, const f
                                                        int tokens, int heads, int most, int parts)
 {
     constexpr int WARPS = 8, EACH = (D + 31) / 32;
-    __shared__ float sums[WARPS][EACH * 32], tops[WARPS], weights[WARPS];
+    __shared__ float sums[WARPS][EACH * 32], weights[WARPS];
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     int token = blockIdx.x / heads, head = blockIdx.x % heads;
     int item = token * GROUPS + head / ROWS, row = head % ROWS;

@@ -45,9 +45,10 @@ void stem_attention_share_free(struct stem_attention_share *share);
  * as WHAT: .. and returns false. */
 bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t rank, uint32_t table, uint32_t lens,
                                 const char *what);
-/* Text of the scalars' declarations and names in the order that the lowerings set them. */
+/* Scalars of every lowering of attention_part: tokens, heads, pages, max_pages, indices, parts, scale. */
 void stem_attention_scalars(const struct stem_attention_sizes *s, double scale, struct stem_lowered *l);
 
+/* The tensor-core kernels: false if the operands are not theirs. Set kernel, code, headers, block, smem. */
 bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_attention_sizes *s,
                               const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
 bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_attention_sizes *s,

@@ -113,8 +113,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .block = {1, 1, 1},
                                .waits = true};
     stem_attention_scalars(&s, stem_op_attr(c->def, c->attrs, "scale")->f, l);
-    (void)t;
-    lower_plain(c, &s, a, l);
+    if (!stem_attention_lower_gqa(c, &s, t, a, l) && !stem_attention_lower_mla(c, &s, t, a, l))
+        lower_plain(c, &s, a, l);
 }
 
 const struct stem_op_def stem_op_attention_part = {

@@ -259,6 +259,16 @@ inline int min(int a, int b)
 {
     return a < b ? a : b;
 }
+inline int max(int a, int b)
+{
+    return a > b ? a : b;
+}
+inline int __float_as_int(float v)
+{
+    int i;
+    memcpy(&i, &v, 4);
+    return i;
+}
 inline unsigned __float_as_uint(float v)
 {
     unsigned u;
@@ -440,6 +450,23 @@ void stem_mma(const E *e, float (&c)[4], unsigned a0, unsigned a1, unsigned a2, 
         }
     }
     __syncwarp();
+}
+
+/* ldmatrix.x4.trans of attention.cuh: lane 8i + r gives the address of row r of matrix i. */
+inline void stem_matrix_trans(unsigned (&r)[4], unsigned from)
+{
+    if (from + 16 > emu_self->owner->smem.size() - 16 || from % 16)
+        abort();
+    int lane = emu_lane(), g = lane >> 2, t = lane & 3;
+    emu_exchange(from, [&](auto at) {
+        for (int i = 0; i < 4; i++) {
+            uint16_t two[2];
+            for (int k = 0; k < 2; k++)
+                memcpy(&two[k], emu_self->owner->smem.data() + at(8 * i + 2 * t + k) + 2 * g, 2);
+            r[i] = two[0] | (unsigned)two[1] << 16;
+        }
+        return 0;
+    });
 }
 
 inline void stem_cluster_sync()

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attention_part for latents: a row of the cache, W wide, is the key of all heads and its first L elements the value.
+ * A block of eight warps takes 32 rows at a time from a ring that cp.async fills, and each row is in shared memory once:
+ *   scores: the warps share out 16 * MT heads, positions and, for few heads, W; their sums meet in shared memory
+ *   softmax: 16 / MT threads for each head
+ *   values: each warp has L / 8 columns of all heads, the weights as operand A
+ * The queries stay in registers, for 64 heads in shared memory. With indices, these say which rows are read.
+ *
+ * Preconditions: 16-bit floats, W a multiple of 64, L of 128, 16-byte aligned operands.
+ */
+#ifndef STEM_MLA_PART_CUH
+#define STEM_MLA_PART_CUH
+
+#define STEM_MLA_TILE 32 /* positions at once */
+#define STEM_MLA_LD 40   /* stride of a head's scores, and of its weights, in elements: no bank conflicts */
+
+template <int MT> constexpr int stem_mla_wk = MT == 4 ? 1 : 2; /* warps that share out W */
+
+/* Bytes of dynamic shared memory. */
+template <int W, int MT, int STAGES>
+constexpr int stem_mla_smem = STAGES * STEM_MLA_TILE * 2 * W + (MT == 4 ? 16 * MT * 2 * W : 0) +
+                              stem_mla_wk<MT> * 16 * MT * STEM_MLA_LD * 4 + 16 * MT * STEM_MLA_LD * 2 + 16 * MT * 4 +
+                              STAGES * STEM_MLA_TILE * 4;
+
+template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> struct stem_mla_block {
+    static constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, WM = MT, WK = stem_mla_wk<MT>, WN = 8 / WM / WK;
+    static constexpr int NT = STEM_MLA_TILE / 8 / WN, PAIRS = W / 32 / WK, NV = L / 64, ROW = 2 * W;
+    static constexpr int STAGE = STEM_MLA_TILE * ROW, LANES = 16 / MT, EACH = STEM_MLA_TILE / LANES;
+    static constexpr int KEPT = MT == 4 ? 1 : PAIRS;
+
+    /* shared memory */
+    unsigned ring, queries;
+    float *scores, *factor;
+    unsigned short *weights;
+    int *present;
+
+    const E *cache;
+    const int *table, *chosen; /* the token's */
+    int pages, length, from, to, tiles, fill_tile, fill_slot;
+    int position, page, later; /* of this lane's row in the next fill; position in the one after */
+    uint4 low[KEPT], high[KEPT];
+    float sum[MT][NV][4], top, weight;
+
+    __device__ __forceinline__ stem_mla_block(char *smem)
+    {
+        ring = stem_shared_address(smem);
+        queries = ring + STAGES * STAGE;
+        char *rest = smem + STAGES * STAGE + (MT == 4 ? 16 * MT * ROW : 0);
+        scores = (float *)rest;
+        rest += WK * 16 * MT * STEM_MLA_LD * 4;
+        weights = (unsigned short *)rest;
+        rest += 16 * MT * STEM_MLA_LD * 2;
+        factor = (float *)rest;
+        present = (int *)(rest + 16 * MT * 4);
+    }
+
+    /* Position in the sequence of this lane's row of a tile, -1: none. Each warp loads four rows. */
+    __device__ __forceinline__ int position_of(int tile) const
+    {
+        int i = from + tile * STEM_MLA_TILE + (threadIdx.x >> 5) * 4 + (threadIdx.x & 3);
+        if (i >= to)
+            return -1;
+        if (!SPARSE)
+            return i;
+        int at = stem_load_fresh(chosen + i);
+        return at < length ? at : -1;
+    }
+    __device__ __forceinline__ int page_of(int at) const
+    {
+        return at >= 0 ? stem_load_fresh(table + at / PAGE) : 0;
+    }
+
+    __device__ __forceinline__ void fill()
+    {
+        constexpr int PIECES = W / 8;
+        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+        if (fill_tile < tiles) {
+            int row = position >= 0 ? (page < 0 || page >= pages ? 0 : page) * PAGE + position % PAGE : -1;
+            unsigned stage = ring + fill_slot * STAGE;
+#pragma unroll
+            for (int j = 0; j < PIECES / 8; j++) {
+                int at = j * 32 + lane, r = at / PIECES, c = at % PIECES, own = __shfl_sync(0xffffffffu, row, r);
+                stem_copy16(stage + (4 * warp + r) * ROW + (stem_attention_piece(4 * warp + r, c) << 4),
+                            cache + (long long)max(own, 0) * W + c * 8, own >= 0);
+            }
+            if (SPARSE && lane < 4)
+                present[fill_slot * STEM_MLA_TILE + 4 * warp + lane] = row >= 0;
+            fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
+            fill_tile++;
+            position = later; /* the chain index, page, row is loaded ahead of its use */
+            page = page_of(position);
+            later = position_of(fill_tile + 1);
+        }
+        stem_copy_commit();
+    }
+
+    /* `heads` rows of q exist. */
+    __device__ __forceinline__ void begin(const E *q, int heads)
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+        const uint4 none = {0, 0, 0, 0};
+        if (MT == 4) {
+            for (int i = threadIdx.x; i < 16 * MT * (W / 8); i += 256) {
+                int r = i / (W / 8), c = i % (W / 8);
+                stem_copy16(queries + r * ROW + (stem_attention_piece(r, c) << 4), q + (r < heads ? r * W + c * 8 : 0),
+                            r < heads);
+            }
+        } else {
+            int r = warp % WM * 16 + g, first = warp / WM % WK * PAIRS;
+#pragma unroll
+            for (int j = 0; j < KEPT; j++) {
+                low[j] = r < heads ? *reinterpret_cast<const uint4 *>(q + r * W + (first + j) * 32 + t * 8) : none;
+                high[j] = r + 8 < heads ? *reinterpret_cast<const uint4 *>(q + (r + 8) * W + (first + j) * 32 + t * 8)
+                                        : none;
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int n = 0; n < NV; n++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    sum[m][n][c] = 0;
+        top = STEM_NO_MAX;
+        weight = 0;
+        tiles = (to - from + STEM_MLA_TILE - 1) / STEM_MLA_TILE;
+        fill_tile = fill_slot = 0;
+        position = position_of(0);
+        page = page_of(position);
+        later = position_of(1);
+#pragma unroll 1
+        for (int i = 0; i < STAGES - 1; i++)
+            fill();
+    }
+
+    __device__ __forceinline__ void score(unsigned stage)
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+        int m = warp % WM, part = warp / WM % WK, n0 = warp / WM / WK * NT * 8;
+        float s[2][NT][4] = {}; /* two chains: a product waits for its predecessor's sums */
+#pragma unroll
+        for (int j = 0; j < PAIRS; j++) {
+            int piece = (part * PAIRS + j) * 4 + t;
+            uint4 a, b;
+            if (MT == 4) {
+                unsigned at = queries + (m * 16 + g) * ROW + (stem_attention_piece(g, piece) << 4);
+                a = stem_shared16(at);
+                b = stem_shared16(at + 8 * ROW);
+            } else {
+                a = low[MT == 4 ? 0 : j];
+                b = high[MT == 4 ? 0 : j];
+            }
+#pragma unroll
+            for (int n = 0; n < NT; n++) {
+                uint4 k = stem_shared16(stage + (n0 + 8 * n + g) * ROW + (stem_attention_piece(g, piece) << 4));
+                stem_mma((const E *)nullptr, s[0][n], a.x, b.x, a.y, b.y, k.x, k.y);
+                stem_mma((const E *)nullptr, s[1][n], a.z, b.z, a.w, b.w, k.z, k.w);
+            }
+        }
+        float *to_ = scores + (part * 16 * MT + m * 16 + g) * STEM_MLA_LD + n0 + 2 * t;
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                *reinterpret_cast<stem_vec<float, 2> *>(to_ + 8 * h * STEM_MLA_LD + 8 * n) = {
+                    s[0][n][2 * h] + s[1][n][2 * h], s[0][n][2 * h + 1] + s[1][n][2 * h + 1]};
+    }
+
+    __device__ __forceinline__ void softmax(int slot, int first, float scale)
+    {
+        int row = threadIdx.x / LANES, i0 = threadIdx.x % LANES * EACH;
+        float v[EACH], higher = STEM_NO_MAX;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            float s = scores[row * STEM_MLA_LD + i0 + i];
+            if (WK == 2)
+                s += scores[(16 * MT + row) * STEM_MLA_LD + i0 + i];
+            bool there = SPARSE ? present[slot * STEM_MLA_TILE + i0 + i] != 0 : first + i0 + i < to;
+            v[i] = there ? s * scale : __int_as_float(0xff800000);
+            higher = fmaxf(higher, v[i]);
+        }
+#pragma unroll
+        for (int d = 1; d < LANES; d <<= 1)
+            higher = fmaxf(higher, __shfl_xor_sync(0xffffffffu, higher, d));
+        higher = fmaxf(top, ceilf(higher));
+        float f = exp2f(top - higher);
+        top = higher;
+        weight *= f;
+#pragma unroll
+        for (int i = 0; i < EACH; i += 2) {
+            float a = exp2f(v[i] - top), b = exp2f(v[i + 1] - top);
+            *reinterpret_cast<unsigned *>(weights + row * STEM_MLA_LD + i0 + i) = stem_pack<E>(a, b);
+            weight += a + b;
+        }
+        if (i0 == 0)
+            factor[row] = f;
+    }
+
+    __device__ __forceinline__ void add(unsigned stage)
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
+        int r = (lane >> 3 & 1) * 8 + (lane & 7);
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            float f[2] = {factor[m * 16 + g], factor[m * 16 + g + 8]};
+            if (__ballot_sync(0xffffffffu, f[0] != 1.0f || f[1] != 1.0f) != 0)
+#pragma unroll
+                for (int n = 0; n < NV; n++)
+#pragma unroll
+                    for (int c = 0; c < 4; c++)
+                        sum[m][n][c] *= f[c >> 1];
+        }
+#pragma unroll
+        for (int k = 0; k < STEM_MLA_TILE; k += 16) {
+            unsigned p[MT][4];
+#pragma unroll
+            for (int m = 0; m < MT; m++)
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    p[m][c] = *reinterpret_cast<const unsigned *>(
+                        weights + (m * 16 + g + 8 * (c & 1)) * STEM_MLA_LD + k + 2 * t + 8 * (c >> 1));
+#pragma unroll
+            for (int n = 0; n < NV; n += 2) {
+                unsigned b[4];
+                stem_matrix_trans(b, stage + (k + r) * ROW + (stem_attention_piece(r, warp * NV + n + (lane >> 4)) << 4));
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    stem_mma((const E *)nullptr, sum[m][n], p[m][0], p[m][1], p[m][2], p[m][3], b[0], b[1]);
+                    stem_mma((const E *)nullptr, sum[m][n + 1], p[m][0], p[m][1], p[m][2], p[m][3], b[2], b[3]);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void run(float scale)
+    {
+        int slot = 0;
+#pragma unroll 1
+        for (int tile = 0; tile < tiles; tile++) {
+            stem_copy_wait<STAGES - 2>();
+            __syncthreads(); /* the tile has landed, and nobody reads the one before */
+            fill();
+            score(ring + slot * STAGE);
+            __syncwarp();
+            __syncthreads();
+            softmax(slot, from + tile * STEM_MLA_TILE, scale);
+            __syncwarp();
+            __syncthreads();
+            add(ring + slot * STAGE);
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
+        }
+        stem_copy_wait<0>();
+#pragma unroll
+        for (int d = 1; d < LANES; d <<= 1)
+            weight += __shfl_xor_sync(0xffffffffu, weight, d);
+        __syncthreads(); /* before the ring is filled again */
+    }
+
+    __device__ __forceinline__ void store(float *acc, float *ml, int heads) const
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5, row = threadIdx.x / LANES;
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                int r = m * 16 + 8 * h + g;
+                if (r < ROWS)
+#pragma unroll
+                    for (int n = 0; n < NV; n++)
+                        *reinterpret_cast<stem_vec<float, 2> *>(acc + r * L + (warp * NV + n) * 8 + 2 * t) = {
+                            r < heads ? sum[m][n][2 * h] : 0.0f, r < heads ? sum[m][n][2 * h + 1] : 0.0f};
+            }
+        if (threadIdx.x % LANES == 0 && row < ROWS) {
+            ml[2 * row] = row < heads && top > STEM_NO_MAX ? top : 0.0f;
+            ml[2 * row + 1] = row < heads ? weight : 0.0f;
+        }
+    }
+};
+
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+__device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const int *table, const int *lens,
+                                              const int *chosen, float *acc, float *ml, int tokens, int heads, int pages,
+                                              int max_pages, int indices, int parts, float scale)
+{
+    STEM_DYNAMIC_SHARED(stem_smem);
+    stem_mla_block<E, W, L, ROWS, PAGE, STAGES, SPARSE> b(stem_smem);
+    b.cache = cache;
+    b.pages = pages;
+    stem_wait();
+    stem_launch_dependents();
+    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_TILE, parts, SPARSE);
+#pragma unroll 1
+    while (walk.step()) {
+        float *to_acc = acc + (long long)walk.slot * ROWS * L, *to_ml = ml + (long long)walk.slot * ROWS * 2;
+        if (walk.from >= walk.to) {
+            for (int i = threadIdx.x; i < ROWS * L; i += 256)
+                to_acc[i] = 0;
+            for (int i = threadIdx.x; i < ROWS * 2; i += 256)
+                to_ml[i] = 0;
+            continue;
+        }
+        int own = min(ROWS, heads - walk.group * ROWS);
+        b.table = table + (long long)walk.token * max_pages;
+        if (SPARSE) {
+            b.chosen = chosen + (long long)walk.token * indices;
+            b.length = stem_attention_length(lens, walk.token, max_pages * PAGE, false);
+        }
+        b.from = walk.from;
+        b.to = walk.to;
+        b.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * W, own);
+        b.run(scale);
+        b.store(to_acc, to_ml, own);
+    }
+}
+
+#endif

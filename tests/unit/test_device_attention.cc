@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device code of the attention ops, run by the emulator, against the ops' C references; twice with another order of
+ * threads, for equal bits. Tables name pages that do not exist, lengths are negative and too large, indices lie outside.
+ */
+#include "emulate/emulate.h"
+
+#include "common/common.cuh"
+#include "linear/stream.cuh"
+#include "linear/linear.cuh"
+#include "attention/attention.cuh"
+#include "attention/gqa_part.cuh"
+#include "attention/mla_part.cuh"
+#include "cache_store/cache_store.cuh"
+#include "index_scores/index_scores.cuh"
+#include "top_k/top_k.cuh"
+
+#include "emulate/check.h"
+
+struct shape {
+    int tokens, pages, per_sequence;
+};
+
+static int below(int n)
+{
+    int i = (int)((uniform() + 1) / 2 * (float)n);
+    return i < n ? i : n - 1;
+}
+
+struct sequences {
+    array<int> table, lens;
+    sequences(const shape &s, int page) : table((size_t)(s.tokens * s.per_sequence)), lens((size_t)s.tokens)
+    {
+        for (size_t i = 0; i < table.n; i++)
+            table.data()[i] = below(s.pages + 2) - 1;
+        for (int t = 0; t < s.tokens; t++)
+            lens.data()[t] = t == 1 ? -3 : t == 2 ? 1000000 : below(page * s.per_sequence + 1);
+    }
+};
+
+/* ---- the two launches ---- */
+
+template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
+static void combine(const char *what, array<float> &acc, array<float> &ml, array<int> &lens, int tokens, int heads,
+                    int most, int parts)
+{
+    array<E> want((size_t)tokens * heads * D), y[2] = {array<E>(want.n), array<E>(want.n)};
+    reference("attention_combine").operand(acc.data(), {(int64_t)(acc.n / D / ROWS), ROWS, D})
+        .operand(ml.data(), {(int64_t)(acc.n / D / ROWS), ROWS, 2}).operand(lens.data(), {tokens})
+        .operand(want.data(), {tokens, heads, D}).set("groups", GROUPS).set("parts", parts).set("unit", UNIT)
+        .set("most", most).set("sparse", SPARSE).run(1);
+    for (array<E> &out : y)
+        emu_launch({(unsigned)(tokens * heads), 1, 1}, 256, 1, 0, [&] {
+            stem_attention_combine<E, ROWS, GROUPS, D, UNIT, SPARSE>(acc.data(), ml.data(), lens.data(), out.data(),
+                                                                     tokens, heads, most, parts);
+        });
+    compare(what, y[0], want, y[1], bound_of((E *)0));
+}
+
+template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static void gqa(shape s, int parts)
+{
+    int heads = ROWS * GROUPS, most = s.per_sequence * PAGE, slots = parts + s.tokens * GROUPS - 1;
+    const float scale = 0.3f;
+    array<E> q((size_t)s.tokens * heads * D, 2), k((size_t)s.pages * PAGE * GROUPS * D, 2), v(k.n, 2);
+    sequences c(s, PAGE);
+    array<float> acc_want((size_t)slots * ROWS * D), ml_want((size_t)slots * ROWS * 2);
+    array<float> acc[3] = {array<float>(acc_want.n), array<float>(acc_want.n), array<float>(acc_want.n)};
+    array<float> ml[3] = {array<float>(ml_want.n), array<float>(ml_want.n), array<float>(ml_want.n)};
+    reference("attention_part").operand(q.data(), {s.tokens, heads, D}).operand(k.data(), {s.pages, PAGE, GROUPS, D})
+        .operand(v.data(), {s.pages, PAGE, GROUPS, D}).operand(c.table.data(), {s.tokens, s.per_sequence})
+        .operand(c.lens.data(), {s.tokens}).operand(acc_want.data(), {slots, ROWS, D})
+        .operand(ml_want.data(), {slots, ROWS, 2}).set("rows", ROWS).set("parts", parts).set("unit", 64)
+        .set("latent", D).set("scale", scale).run(2);
+    for (int i = 0; i < 2; i++)
+        emu_launch({(unsigned)parts, 1, 1}, 128, 1, 4 * STAGES * stem_gqa_stage<D>, [&] {
+            stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES>(q.data(), k.data(), v.data(), c.table.data(),
+                                                            c.lens.data(), acc[i].data(), ml[i].data(), s.tokens,
+                                                            heads, s.pages, s.per_sequence, parts,
+                                                            (float)(scale * 1.4426950408889634));
+        });
+    emu_launch({(unsigned)parts, 1, 1}, 128, 1, 0, [&] {
+        stem_attention_plain<E, ROWS, (D + 31) / 32>(
+            q.data(), k.data(), v.data(), c.table.data(), c.lens.data(), nullptr, acc[2].data(), ml[2].data(),
+            stem_attention_call{s.tokens, heads, ROWS, GROUPS, GROUPS, s.pages, PAGE, s.per_sequence, 0, 64, parts,
+                                (float)(scale * 1.4426950408889634)},
+            D, D);
+    });
+    char what[128];
+    snprintf(what, sizeof what, "gqa t%d d%d r%d g%d page %d parts %d", s.tokens, D, ROWS, GROUPS, PAGE, parts);
+    compare(what, acc[0], acc_want, acc[1], 1e-4);
+    compare(what, ml[0], ml_want, ml[1], 1e-4);
+    compare("gqa plain", acc[2], acc_want, acc[2], 1e-4);
+    compare("gqa plain", ml[2], ml_want, ml[2], 1e-4);
+    combine<E, ROWS, GROUPS, D, 64, false>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+}
+
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+static void mla(shape s, int heads, int parts, int count)
+{
+    int most = SPARSE ? count : s.per_sequence * PAGE, slots = parts + s.tokens * GROUPS - 1;
+    const float scale = 0.1f;
+    array<E> q((size_t)s.tokens * heads * W, 2), k((size_t)s.pages * PAGE * W, 2);
+    array<int> chosen((size_t)s.tokens * count + 1);
+    sequences c(s, PAGE);
+    for (size_t i = 0; i < chosen.n; i++)
+        chosen.data()[i] = below(s.per_sequence * PAGE + 9) - 5;
+    array<float> acc_want((size_t)slots * ROWS * L), ml_want((size_t)slots * ROWS * 2);
+    array<float> acc[3] = {array<float>(acc_want.n), array<float>(acc_want.n), array<float>(acc_want.n)};
+    array<float> ml[3] = {array<float>(ml_want.n), array<float>(ml_want.n), array<float>(ml_want.n)};
+    reference r("attention_part");
+    r.operand(q.data(), {s.tokens, heads, W}).operand(k.data(), {s.pages, PAGE, W}).absent()
+        .operand(c.table.data(), {s.tokens, s.per_sequence}).operand(c.lens.data(), {s.tokens});
+    if (SPARSE)
+        r.operand(chosen.data(), {s.tokens, count});
+    r.operand(acc_want.data(), {slots, ROWS, L}).operand(ml_want.data(), {slots, ROWS, 2}).set("rows", ROWS)
+        .set("parts", parts).set("unit", 32).set("latent", L).set("scale", scale).run(2);
+    const float scaled = (float)(scale * 1.4426950408889634);
+    constexpr int MT = stem_mla_block<E, W, L, ROWS, PAGE, STAGES, SPARSE>::MT;
+    for (int i = 0; i < 2; i++)
+        emu_launch({(unsigned)parts, 1, 1}, 256, 1, stem_mla_smem<W, MT, STAGES>, [&] {
+            stem_mla_part<E, W, L, ROWS, GROUPS, PAGE, STAGES, SPARSE>(
+                q.data(), k.data(), c.table.data(), c.lens.data(), chosen.data(), acc[i].data(), ml[i].data(), s.tokens,
+                heads, s.pages, s.per_sequence, count, parts, scaled);
+        });
+    emu_launch({(unsigned)parts, 1, 1}, 128, 1, 0, [&] {
+        stem_attention_plain<E, ROWS, (L + 31) / 32>(
+            q.data(), k.data(), (const E *)nullptr, c.table.data(), c.lens.data(), SPARSE ? chosen.data() : nullptr,
+            acc[2].data(), ml[2].data(),
+            stem_attention_call{s.tokens, heads, ROWS, GROUPS, 1, s.pages, PAGE, s.per_sequence, SPARSE ? count : 0, 32,
+                                parts, scaled},
+            W, L);
+    });
+    char what[128];
+    snprintf(what, sizeof what, "mla t%d %d/%d h%d r%d g%d page %d parts %d k%d", s.tokens, W, L, heads, ROWS, GROUPS,
+             PAGE, parts, count);
+    compare(what, acc[0], acc_want, acc[1], 1e-4);
+    compare(what, ml[0], ml_want, ml[1], 1e-4);
+    compare("mla plain", acc[2], acc_want, acc[2], 1e-4);
+    compare("mla plain", ml[2], ml_want, ml[2], 1e-4);
+    combine<E, ROWS, GROUPS, L, 32, SPARSE>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+}
+
+/* ---- the others ---- */
+
+template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n, int k, bool has_lens, int kind)
+{
+    array<float> x((size_t)tokens * n, 3);
+    array<int> lens((size_t)tokens), want((size_t)tokens * k), y[2] = {array<int>(want.n), array<int>(want.n)};
+    for (size_t i = 0; i < x.n && kind; i++) /* many equal, some that are never chosen */
+        x.data()[i] = kind == 2 && below(5) ? -INFINITY : kind == 3 && below(3) == 0 ? NAN : (float)(below(9) - 4) / 4;
+    for (int t = 0; t < tokens; t++)
+        lens.data()[t] = t == 1 ? -2 : t == 2 ? n + 5 : below(n + 1);
+    reference r("top_k");
+    r.operand(x.data(), {tokens, n});
+    if (has_lens)
+        r.operand(lens.data(), {tokens});
+    r.operand(want.data(), {tokens, k}).run(1);
+    size_t smem = sizeof(stem_top_shared) + (KEPT ? (size_t)(n + CLUSTER - 1) / CLUSTER * 4 : 0);
+    for (array<int> &out : y)
+        emu_launch({(unsigned)tokens * CLUSTER, 1, 1}, THREADS, CLUSTER, smem, [&] {
+            stem_top_k<THREADS, CLUSTER, KEPT>(x.data(), has_lens ? lens.data() : nullptr, out.data(), n, k);
+        });
+    char what[128];
+    snprintf(what, sizeof what, "top_k t%d n%d k%d cluster %d kind %d%s", tokens, n, k, CLUSTER, kind, KEPT ? " kept" : "");
+    compare(what, y[0], want, y[1], 1e-30);
+}
+
+template <class E, int HEADS, int WIDTH, int PAGE> static void scores_plain(shape s, int most)
+{
+    array<E> q((size_t)s.tokens * HEADS * WIDTH, 1), k((size_t)s.pages * PAGE * WIDTH, 1);
+    array<float> w((size_t)s.tokens * HEADS, 1), want((size_t)s.tokens * most), y(want.n);
+    sequences c(s, PAGE);
+    reference("index_scores").operand(q.data(), {s.tokens, HEADS, WIDTH}).operand(w.data(), {s.tokens, HEADS})
+        .operand(k.data(), {s.pages, PAGE, WIDTH}).operand(c.table.data(), {s.tokens, s.per_sequence})
+        .operand(c.lens.data(), {s.tokens}).operand(want.data(), {s.tokens, most}).run(1);
+    emu_launch({3, 1, 1}, 256, 1, 0, [&] {
+        stem_index_scores_plain<E, float, HEADS, WIDTH, PAGE>(q.data(), w.data(), k.data(), c.table.data(),
+                                                              c.lens.data(), y.data(), s.tokens, most, s.pages,
+                                                              s.per_sequence);
+    });
+    compare("index_scores plain", y, want, y, 1e-5);
+}
+
+static void store()
+{
+    const int rows = 5, n = 24, slots = 12;
+    array<int> cache((size_t)slots * n, 100), want((size_t)slots * n), x((size_t)rows * n, 100), slot(rows);
+    const int at[rows] = {3, -1, 12, 0, 11};
+    memcpy(slot.data(), at, sizeof at);
+    memcpy(want.data(), cache.data(), want.n * 4);
+    reference("cache_store").operand(want.data(), {slots / 2, 2, n}).operand(x.data(), {rows, n})
+        .operand(slot.data(), {rows}).run(0);
+    emu_launch({1, 2, 1}, 32, 1, 0, [&] { stem_cache_store<int, 4>(cache.data(), x.data(), slot.data(), rows, slots, n); });
+    compare("cache_store", cache, want, cache, 1e-30);
+}
+
+int main()
+{
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    gqa<bf16, 64, 4, 2, 16, 3>({3, 9, 20}, 7);
+    gqa<bf16, 128, 8, 1, 7, 2>({5, 9, 60}, 12);
+    gqa<__half, 96, 16, 2, 64, 4>({1, 3, 3}, 6);
+    gqa<bf16, 32, 1, 3, 1, 2>({35, 200, 130}, 20);
+    mla<bf16, 576, 512, 8, 1, 64, 3, false>({3, 4, 3}, 8, 5, 0);
+    mla<bf16, 576, 512, 16, 1, 64, 4, true>({3, 4, 3}, 16, 5, 70);
+    mla<__half, 192, 128, 20, 1, 7, 2, false>({4, 9, 20}, 20, 7, 0);
+    mla<bf16, 128, 128, 32, 1, 1, 3, true>({4, 60, 50}, 32, 9, 33);
+    mla<bf16, 192, 128, 47, 3, 16, 2, false>({3, 4, 9}, 140, 5, 0);
+    mla<bf16, 192, 128, 64, 2, 16, 3, true>({3, 4, 9}, 128, 4, 40);
+    for (int kind : {0, 1, 2, 3}) {
+        top<128, 1, true>(4, 1000, 100, true, kind);
+        top<64, 1, false>(3, 333, 300, false, kind);
+        top<64, 4, true>(4, 2001, 150, true, kind);
+        top<64, 2, false>(2, 5000, 1, false, kind);
+    }
+    top<1024, 1, true>(1, 3000, 512, false, 0);
+    scores_plain<bf16, 3, 40, 7>({3, 9, 8}, 50);
+    store();
+    printf("device code: %d of %d checks failed\n", failures, checks);
+    return failures != 0;
+}
