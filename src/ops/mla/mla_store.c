@@ -92,8 +92,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         a,
         "(%s *cache, const %s *kv, const %s *norm, const %s *pos, const int *slot, long long slots, "
         "long long kv_row, long long kv_step, float eps)\n{\n    %s"
-        "    stem_mla_store<%s, %s, %u, %u, %u, %u, %s>(cache, kv, norm, pos, table, turns, (float)%.17g, pages, "
-        "page, most, kv_row, "
+        "    stem_mla_store<%s, %s, %u, %u, %u, %u, %s>(cache, kv, norm, pos, slot, turns, (float)%.17g, slots, kv_row, "
         "kv_step, eps);\n}\n",
         type, type, type, index, stem_rope_table(a, "turns", turns, turned), type, index, latent, turned, width,
         chunks > MAX_CHUNKS ? 0 : chunks, interleaved ? "true" : "false", amplitude);

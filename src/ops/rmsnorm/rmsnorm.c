@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * rmsnorm: y = x / sqrt(mean(x^2) + eps) * weight over the last dim, in f32, rounded once (Zhang and Sennrich, 2019).
+ * x may be a slice with gaps, of a merged projection.
  */
 #include "ops/rmsnorm/rmsnorm.h"
 
 #include "ops/rule.h"
+#include "ops/strided.h"
 
 enum { MAX_THREADS = 1024, MAX_CHUNKS = 4 };
 
@@ -40,7 +42,7 @@ static uint64_t rows(const struct stem_concrete *c)
 
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
-    uint64_t bytes = stem_tensor_extent(&c->operand[0]);
+    uint64_t bytes = stem_tensor_extent(&c->operand[2]);
     *cost = (struct stem_cost){.bytes_read = bytes + stem_tensor_extent(&c->operand[1]),
                                .bytes_written = bytes,
                                .flops = 4 * stem_tensor_elements(&c->operand[0]),
@@ -55,7 +57,28 @@ static uint32_t chunk(const struct stem_concrete *c)
     for (int i = 0; i < 3; i++)
         while (width > 1 && c->operand[i].offset % (width * stem_dtype_bits(c->operand[i].dtype) / 8))
             width /= 2;
+    for (uint32_t d = 0; d < x->rank; d++) {
+        bool last = d + 1 == x->rank;
+        if (x->dim[d] > 1 && (last ? x->stride[d] != 1 : x->stride[d] % width != 0))
+            width = last ? 1 : stem_vector_width((uint64_t)x->stride[d], width);
+    }
     return width;
+}
+
+/* Statements that set o0 to where row blockIdx.x of x begins. */
+static void print_row(const struct stem_tensor *x, struct stem_out *o)
+{
+    struct stem_tensor rows[2] = {*x, {.dtype = x->dtype, .rank = x->rank - 1}};
+    struct stem_walk w;
+    int64_t stride = 1;
+    rows[0].rank--;
+    for (uint32_t d = rows[1].rank; d-- > 0; stride *= x->dim[d]) {
+        rows[1].dim[d] = x->dim[d];
+        rows[1].stride[d] = stride;
+    }
+    stem_walk_init(&w, rows, 2);
+    stem_out_printf(o, "    unsigned long long e = blockIdx.x;\n");
+    stem_walk_print(&w, "unsigned long long", o);
 }
 
 /* One block for each row. The row is kept in registers, up to MAX_CHUNKS chunks a thread; longer rows are read twice.
@@ -72,32 +95,37 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         threads = MAX_THREADS;
     uint64_t each = (chunks + threads - 1) / threads;
     uint32_t kept = each > MAX_CHUNKS ? 0 : (uint32_t)each;
+    const char *tx = stem_c_type(x->dtype), *tw = stem_c_type(w->dtype);
+    bool gaps = !stem_tensor_contiguous(x);
+    struct stem_out o = {0};
+    stem_out_printf(&o, "(const %s *x, const %s *w, %s *y, long long n, long long step, float eps)\n{\n", tx, tw, tx);
+    if (gaps)
+        print_row(x, &o);
+    stem_out_printf(&o, "    stem_rmsnorm<%s, %s, %u, %u>(x + %s, w, y + blockIdx.x * n, n, step, eps);\n}\n", tx, tw,
+                    width, kept, gaps ? "o0" : "blockIdx.x * n");
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
-        .kernel = stem_arena_printf(arena, "stem_rmsnorm_%s_%s_v%u_k%u", stem_dtype_name(x->dtype),
-                                    stem_dtype_name(w->dtype), width, kept),
+        .kernel = gaps ? stem_kernel_name(arena, "stem_rmsnorm_", o.text, o.len)
+                       : stem_arena_printf(arena, "stem_rmsnorm_%s_%s_v%u_k%u", stem_dtype_name(x->dtype),
+                                           stem_dtype_name(w->dtype), width, kept),
         .headers = {"common", "rmsnorm"},
         .grid = {(uint32_t)rows(c), 1, 1},
         .block = {(uint32_t)threads, 1, 1},
         .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)length},
+                    {.kind = STEM_SCALAR_I64, .i = x->stride[x->rank - 1]},
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
-        .n_scalars = 2,
+        .n_scalars = 3,
         .waits = true,
     };
-    const char *tx = stem_c_type(x->dtype), *tw = stem_c_type(w->dtype);
-    l->code = stem_arena_printf(arena,
-                                "extern \"C\" __global__ void __launch_bounds__(%d)\n"
-                                "%s(const %s *x, const %s *w, %s *y, long long n, float eps)\n"
-                                "{\n"
-                                "    stem_rmsnorm<%s, %s, %u, %u>(x, w, y, n, eps);\n"
-                                "}\n",
-                                MAX_THREADS, l->kernel, tx, tw, tx, tx, tw, width, kept);
+    l->code = stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s%s", MAX_THREADS,
+                                l->kernel, stem_out_text(&o));
+    stem_out_free(&o);
 }
 
 const struct stem_op_def stem_op_rmsnorm = {
     .name = "rmsnorm",
     .blurb = "root-mean-square normalisation over the last dim",
-    .params = {{"x", STEM_MODE_IN, false, false}, {"weight", STEM_MODE_IN, false, false}},
+    .params = {{"x", STEM_MODE_IN, false, true}, {"weight", STEM_MODE_IN, false, false}},
     .n_params = 2,
     .attrs = {{"eps", STEM_ATTR_TYPE_FLOAT, false, 1e-6, NULL, NULL}},
     .n_attrs = 1,

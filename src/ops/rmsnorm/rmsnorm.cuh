@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * rmsnorm: block `blockIdx.x` does one row of n elements, in chunks of V. With K > 0 each thread keeps its K chunks
- * in registers between the two passes (n <= K * V * blockDim.x); with K == 0 it reads them again.
+ * rmsnorm: a block does one row of n elements, `step` apart in x (1 if V > 1), in chunks of V. With K > 0 each thread
+ * keeps its K chunks in registers between the two passes (n <= K * V * blockDim.x); with K == 0 it reads them again.
  */
 #ifndef STEM_OPS_RMSNORM_CUH
 #define STEM_OPS_RMSNORM_CUH
@@ -28,15 +28,14 @@ __device__ __forceinline__ stem_vec<T, V> stem_scaled(const stem_vec<T, V> &v, c
 }
 
 template <typename T, typename W, int V, int K>
-__device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, long long n, float eps)
+__device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, long long n, long long step,
+                                             float eps)
 {
     __shared__ float shared[33];
     const int chunks = (int)(n / V);
     constexpr int KEPT = K > 0 ? K : 1;
     stem_vec<T, V> v[KEPT];
     float sum = 0.0f;
-    x += blockIdx.x * n;
-    y += blockIdx.x * n;
     stem_wait();
     stem_launch_dependents();
     if (K > 0) {
@@ -45,7 +44,7 @@ __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, 
         for (int k = 0; k < KEPT; k++) {
             int c = threadIdx.x + k * blockDim.x;
             if (c < chunks) {
-                v[k] = stem_load<V>(x + (long long)c * V);
+                v[k] = stem_load<V>(x + (long long)c * V * step);
                 w[k] = stem_load<V>(weight + (long long)c * V);
                 sum += stem_squares<V>(v[k]);
             }
@@ -59,10 +58,10 @@ __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, 
         }
     } else {
         for (int c = threadIdx.x; c < chunks; c += blockDim.x)
-            sum += stem_squares<V>(stem_load<V>(x + (long long)c * V));
+            sum += stem_squares<V>(stem_load<V>(x + (long long)c * V * step));
         float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
         for (int c = threadIdx.x; c < chunks; c += blockDim.x)
-            stem_store(y + (long long)c * V, stem_scaled<V>(stem_load<V>(x + (long long)c * V),
+            stem_store(y + (long long)c * V, stem_scaled<V>(stem_load<V>(x + (long long)c * V * step),
                                                             stem_load<V>(weight + (long long)c * V), scale));
     }
 }

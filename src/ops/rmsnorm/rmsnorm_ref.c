@@ -14,7 +14,7 @@ void stem_rmsnorm_reference(const struct stem_concrete *c, void *const *data)
     stem_ref_load_row(c->operand[1].dtype, data[1], 0, 1, n, weight);
     for (uint64_t r = 0; r < stem_ref_rows(x); r++) {
         double sum = 0;
-        stem_ref_load_row(x->dtype, data[0], (int64_t)(r * n), 1, n, row);
+        stem_ref_load_row(x->dtype, data[0], stem_ref_row_offset(x, r), x->stride[x->rank - 1], n, row);
         for (uint32_t i = 0; i < n; i++)
             sum += (double)row[i] * row[i];
         float scale = (float)(1.0 / sqrt(sum / n + (double)eps));

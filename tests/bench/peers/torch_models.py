@@ -73,7 +73,8 @@ def make_weights(torch, c, layers, sets, device, dtype):
     def gain(n):
         return (torch.rand(n, device=device, generator=g) + 0.5).to(dtype)
 
-    h, out = c["hidden"], dict(table=uniform(1024, h), norm=gain(h), head=uniform(c["vocab"], h), layers=[])
+    h = c["hidden"]
+    out = dict(table=uniform(1024, h), norm=gain(h), head=uniform(c["vocab"], h), layers=[])
     moes = []
     for i in range(layers):
         w = dict(norm1=gain(h), norm2=gain(h))
