@@ -108,7 +108,7 @@ if command -v python3 >/dev/null; then
 fi
 
 # ---- the textual program: printed, read back, the same ----
-for model in "$SRCDIR"/examples/*.stem; do
+for model in "$SRCDIR"/examples/*.stem "$SRCDIR"/examples/models/*.stem; do
     name=$(basename "$model" .stem)
     "$MAINSTEM" compile "$model" -q --print-after=expand --no-warnings 2>/dev/null >"$work/$name.ir"
     "$MAINSTEM" compile "$work/$name.ir" --from=ir -q --print-after=expand --no-warnings \

@@ -68,11 +68,12 @@ static void ops_and_copies(void)
     struct bench x;
     setup(&x);
     struct stem_value_id h = buffer(&x, STEM_BUFFER_INPUT, "h", STEM_BF16, 4, 128);
-    struct stem_value_id w = buffer(&x, STEM_BUFFER_WEIGHT, "w", STEM_BF16, 0, 64);
+    struct stem_value_id w = buffer(&x, STEM_BUFFER_WEIGHT, "w", STEM_BF16, 64, 64);
     struct stem_value_id out = buffer(&x, STEM_BUFFER_OUTPUT, "out", STEM_BF16, 4, 64);
     struct stem_value_id left = stem_build_view(&x.b, h, stem_intern(x.strings, "h[:, 64:]"), 128, 2,
                                                 (int64_t[]){4, 64}, (int64_t[]){128, 1});
-    struct stem_value_id y = norm(&x, "y", left, w); /* strided: copied first */
+    name(&x, "y");
+    struct stem_value_id y = stem_build_simple(&x.b, "linear", (struct stem_value_id[]){left, w}, 2, NULL, 0); /* copies */
     struct stem_attr attrs[2], zero[7];
     const struct stem_op_def *pointwise = stem_op_find("pointwise"), *z = stem_op_find("zero");
     stem_op_attr_defaults(pointwise, attrs);
@@ -93,7 +94,7 @@ static void ops_and_copies(void)
                      "segment g0;\n"
                      "buffer b0 input \"h\" bf16[4, 128];\n"
                      "value v0 \"h\" b0;\n"
-                     "buffer b1 weight \"w\" bf16[64];\n"
+                     "buffer b1 weight \"w\" bf16[64, 64];\n"
                      "value v1 \"w\" b1;\n"
                      "buffer b2 output \"out\" bf16[4, 64];\n"
                      "value v2 \"out\" b2;\n"
@@ -103,12 +104,12 @@ static void ops_and_copies(void)
                      "op o0 v4 = copy(v3) name \"h[:, 64:].copy\";\n"
                      "buffer b4 temp \"y\" bf16[4, 64];\n"
                      "value v5 \"y\" b4;\n"
-                     "op o1 v5 = rmsnorm(v4, v1) name \"y\";\n"
+                     "op o1 v5 = linear(v4, v1) name \"y\";\n"
                      "op o2 v2 = pointwise(release v5, v3) {expr = \"i0 i1 add\", dtype = \"bf16\"} name \"sum\";\n"
                      "buffer b5 temp \"acc\" f32[3];\n"
                      "value v6 \"acc\" b5;\n"
                      "op o3 v6 = zero() {dtype = \"f32\", d0 = 3} name \"acc\";\n");
-    CU_ASSERT_EQUAL(x.p->ops.at[1].cost.bytes_read, 4 * 64 * 2 + 64 * 2);
+    CU_ASSERT_EQUAL(x.p->ops.at[1].cost.bytes_read, 4 * 64 * 2 + 64 * 64 * 2);
     CU_ASSERT_EQUAL(x.p->ops.at[1].cost.bytes_written, 4 * 64 * 2);
     teardown(&x);
 }

@@ -236,7 +236,7 @@ static const struct {
      "0:0 4005 not a sound program: o0: rmsnorm: eps = -1 must not be negative"},
     {P X "value v2 \"s\" b0 f32[2] stride [2] view v0; buffer b2 temp \"n\" f32[2]; value v3 \"n\" b2; "
          "op o0 v3 = rmsnorm(v2, v2) name \"n\";",
-     "0:0 4005 not a sound program: o0: input 0 is strided"},
+     "0:0 4005 not a sound program: o0: input 1 is strided"},
     {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
        "op o0 d0(inout v0) grid [1, 1, 1] block [1, 1, 1] name \"k\";",
      "0:0 4005 not a sound program: o0: input 0 has no next version"},
