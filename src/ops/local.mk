@@ -45,6 +45,7 @@ STEM_CUH = \
 	%D%/attention/gqa_part.cuh \
 	%D%/attention/mla_part.cuh \
 	%D%/cache_store/cache_store.cuh \
+	%D%/index_scores/index_part.cuh \
 	%D%/index_scores/index_scores.cuh \
 	%D%/top_k/top_k.cuh \
 	%D%/argmax/argmax.cuh \

@@ -13,6 +13,7 @@
 #include "attention/mla_part.cuh"
 #include "cache_store/cache_store.cuh"
 #include "index_scores/index_scores.cuh"
+#include "index_scores/index_part.cuh"
 #include "top_k/top_k.cuh"
 
 #include "emulate/check.h"
@@ -165,20 +166,30 @@ template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n
     compare(what, y[0], want, y[1], 1e-30);
 }
 
-template <class E, int HEADS, int WIDTH, int PAGE> static void scores_plain(shape s, int most)
+/* STAGES 0: the plain kernel. */
+template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES> static void scores(shape s, int most, unsigned blocks)
 {
     array<E> q((size_t)s.tokens * HEADS * WIDTH, 1), k((size_t)s.pages * PAGE * WIDTH, 1);
-    array<float> w((size_t)s.tokens * HEADS, 1), want((size_t)s.tokens * most), y(want.n);
+    array<W> w((size_t)s.tokens * HEADS, 1);
+    array<float> want((size_t)s.tokens * most), y[2] = {array<float>(want.n), array<float>(want.n)};
     sequences c(s, PAGE);
     reference("index_scores").operand(q.data(), {s.tokens, HEADS, WIDTH}).operand(w.data(), {s.tokens, HEADS})
         .operand(k.data(), {s.pages, PAGE, WIDTH}).operand(c.table.data(), {s.tokens, s.per_sequence})
         .operand(c.lens.data(), {s.tokens}).operand(want.data(), {s.tokens, most}).run(1);
-    emu_launch({3, 1, 1}, 256, 1, 0, [&] {
-        stem_index_scores_plain<E, float, HEADS, WIDTH, PAGE>(q.data(), w.data(), k.data(), c.table.data(),
-                                                              c.lens.data(), y.data(), s.tokens, most, s.pages,
-                                                              s.per_sequence);
-    });
-    compare("index_scores plain", y, want, y, 1e-5);
+    for (array<float> &out : y)
+        emu_launch({blocks, 1, 1}, 256, 1, 8 * STAGES * stem_index_stage<WIDTH>, [&] {
+            if constexpr (STAGES > 0)
+                stem_index_scores<E, W, HEADS, WIDTH, PAGE, STAGES>(q.data(), w.data(), k.data(), c.table.data(),
+                                                                    c.lens.data(), out.data(), s.tokens, most, s.pages,
+                                                                    s.per_sequence);
+            else
+                stem_index_scores_plain<E, W, HEADS, WIDTH, PAGE>(q.data(), w.data(), k.data(), c.table.data(),
+                                                                  c.lens.data(), out.data(), s.tokens, most, s.pages,
+                                                                  s.per_sequence);
+        });
+    char what[128];
+    snprintf(what, sizeof what, "index_scores t%d h%d d%d page %d s%d", s.tokens, HEADS, WIDTH, PAGE, STAGES);
+    compare(what, y[0], want, y[1], 1e-5);
 }
 
 static void store()
@@ -214,7 +225,9 @@ int main()
         top<64, 2, false>(2, 5000, 1, false, kind);
     }
     top<1024, 1, true>(1, 3000, 512, false, 0);
-    scores_plain<bf16, 3, 40, 7>({3, 9, 8}, 50);
+    scores<bf16, float, 3, 40, 7, 0>({3, 9, 8}, 50, 3);
+    scores<bf16, float, 64, 128, 64, 3>({4, 9, 8}, 512, 5);
+    scores<__half, __half, 24, 96, 7, 2>({35, 30, 8}, 50, 9);
     store();
     printf("device code: %d of %d checks failed\n", failures, checks);
     return failures != 0;

@@ -54,31 +54,55 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)((n + 127) / 128)};
 }
 
+enum { THREADS = 256, UNIT = 128, WARPS = 8, MOST_STAGES = 6 };
+
+/* Stages of a warp's ring, 0: the tensor-core kernel does not take these operands. */
+static uint32_t stages_of(const struct stem_concrete *c, const struct stem_target *t)
+{
+    const struct stem_tensor *q = &c->operand[0];
+    int64_t heads = q->dim[1], width = q->dim[2];
+    uint32_t stage = 16 * (uint32_t)((2 * width + 127) / 128 * 128);
+    if ((q->dtype != STEM_BF16 && q->dtype != STEM_F16) || q->offset % 16 || c->operand[2].offset % 16 || width % 32 ||
+        heads % 8 || heads * width > 8192)
+        return 0;
+    uint32_t stages = stem_stream_block_smem(t) / (WARPS * stage);
+    return stages < 2 ? 0 : stages > MOST_STAGES ? MOST_STAGES : stages;
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
     const struct stem_tensor *q = &c->operand[0], *cache = &c->operand[2], *y = &c->operand[5];
     const char *type = stem_stream_type(q->dtype), *w = stem_stream_type(c->operand[1].dtype);
-    int64_t items = y->dim[0] * ((y->dim[1] + 7) / 8);
-    (void)t;
+    uint32_t stages = stages_of(c, t);
+    int64_t items = y->dim[0] * (stages ? (y->dim[1] + UNIT - 1) / UNIT : (y->dim[1] + 7) / 8);
+    int64_t most = stages ? t->n_sms : 65536;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "index_scores"},
-                               .grid = {(uint32_t)(items < 65536 ? items : 65536), 1, 1},
-                               .block = {256, 1, 1},
+                               .grid = {(uint32_t)(items < most ? items : most), 1, 1},
+                               .block = {THREADS, 1, 1},
                                .waits = true};
+    if (stages) {
+        static const char *const headers[] = {"common", "stream", "attention", "index_scores", "index_part"};
+        for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+            l->headers[i] = headers[i];
+        l->smem = WARPS * stages * 16 * (uint32_t)((2 * q->dim[2] + 127) / 128 * 128);
+    }
     int64_t scalars[] = {y->dim[0], y->dim[1], cache->dim[0], c->operand[3].dim[1]};
     for (; l->n_scalars < 4; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = scalars[l->n_scalars]}};
-    l->kernel = stem_arena_printf(a, "stem_index_scores_plain_%s_%s_h%lld_d%lld_p%lld", stem_dtype_name(q->dtype),
+    const char *shape = stem_arena_printf(a, "%lld, %lld, %lld", (long long)q->dim[1], (long long)q->dim[2],
+                                          (long long)cache->dim[1]);
+    l->kernel = stem_arena_printf(a, "stem_index_scores_%s_%s_h%lld_d%lld_p%lld_s%u", stem_dtype_name(q->dtype),
                                   stem_dtype_name(c->operand[1].dtype), (long long)q->dim[1], (long long)q->dim[2],
-                                  (long long)cache->dim[1]);
+                                  (long long)cache->dim[1], stages);
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(256) %s(const %s *q, const %s *w, const %s *cache, "
+        "extern \"C\" __global__ void __launch_bounds__(%d) %s(const %s *q, const %s *w, const %s *cache, "
         "const int *table, const int *lens, float *y, int tokens, int most, int pages, int max_pages)\n{\n"
-        "    stem_index_scores_plain<%s, %s, %lld, %lld, %lld>(q, w, cache, table, lens, y, tokens, most, pages, "
-        "max_pages);\n}\n",
-        l->kernel, type, w, type, type, w, (long long)q->dim[1], (long long)q->dim[2], (long long)cache->dim[1]);
+        "    stem_index_scores%s<%s, %s, %s%s>(q, w, cache, table, lens, y, tokens, most, pages, max_pages);\n}\n",
+        THREADS, l->kernel, type, w, type, stages ? "" : "_plain", type, w, shape,
+        stages ? stem_arena_printf(a, ", %u", stages) : "");
 }
 
 const struct stem_op_def stem_op_index_scores = {

@@ -7,6 +7,16 @@
 
 #define STEM_INDEX_NONE __int_as_float(0xff800000)
 
+/* -infinity where no position is: every block its part of every token's. */
+__device__ __forceinline__ void stem_index_pad(const int *lens, float *y, int tokens, int most)
+{
+    for (int t = 0; t < tokens; t++) {
+        int n = min(max(stem_load_fresh(lens + t), 0), most);
+        for (int i = n + blockIdx.x * blockDim.x + threadIdx.x; i < most; i += gridDim.x * blockDim.x)
+            y[(long long)t * most + i] = STEM_INDEX_NONE;
+    }
+}
+
 /* Any type and width: a warp for each position, 8 a block. */
 template <class E, class W, int HEADS, int WIDTH, int PAGE>
 __device__ __forceinline__ void stem_index_scores_plain(const E *q, const W *w, const E *cache, const int *table,

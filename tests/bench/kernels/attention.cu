@@ -6,7 +6,7 @@
  * the cache is read, and its share of what a device-to-device copy moves in the same run.
  *
  *     nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -I src/ops tests/bench/kernels/attention.cu -o attention
- *     ./attention [check|gqa|mla|sparse|index|top|all]
+ *     ./attention [check|gqa|mla|index|all]
  */
 #include <algorithm>
 #include <cmath>
@@ -22,6 +22,9 @@
 #include "linear/linear.cuh"
 #include "attention/attention.cuh"
 #include "attention/gqa_part.cuh"
+#include "attention/mla_part.cuh"
+#include "index_scores/index_scores.cuh"
+#include "index_scores/index_part.cuh"
 #include "top_k/top_k.cuh"
 
 #define CHECK(call)                                                                      \
@@ -193,6 +196,24 @@ __global__ void r_attention(const E *q, const E *k, const E *v, const int *table
         }
         y[(size_t)blockIdx.x * latent + d] = (E)(float)s;
     }
+}
+
+template <class E, class W>
+__global__ void r_scores(const E *q, const W *w, const E *cache, const int *table, const int *lens, float *y, int heads,
+                         int width, int page, int per_sequence, int most)
+{
+    int t = blockIdx.y, i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= most)
+        return;
+    double sum = 0;
+    for (int h = 0; h < heads && i < lens[t]; h++) {
+        double dot = 0;
+        size_t row = (size_t)table[t * per_sequence + i / page] * page + i % page;
+        for (int d = 0; d < width; d++)
+            dot += (double)(float)q[((size_t)t * heads + h) * width + d] * (double)(float)cache[row * width + d];
+        sum += (double)(float)w[t * heads + h] * (dot > 0 ? dot : 0);
+    }
+    y[(size_t)t * most + i] = i < lens[t] ? (float)sum : -INFINITY;
 }
 
 /* Pages in random order, all different. */

@@ -144,7 +144,7 @@ template <int D, int ROWS, int GROUPS, int STAGES> static void time_gqa_shape(co
         for (int tokens : {1, 4, 16, 64}) {
             snprintf(what, sizeof what, "%s s%d", name, STAGES);
             time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 264, true);
-            if (tokens == 4 || tokens == 1) {
+            if (tokens == 1) {
                 snprintf(what, sizeof what, "%s s%d, part only", name, STAGES);
                 time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 264, false);
                 snprintf(what, sizeof what, "%s s%d, 132 parts", name, STAGES);
@@ -161,11 +161,185 @@ static void time_gqa_all(void)
     time_gqa_shape<128, 4, 8, 3>("gqa 32/8 x 128");
 }
 
+/* ---- latents ---- */
+
+template <class E, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+__global__ void __launch_bounds__(256)
+    k_mla(const E *q, const E *cache, const int *table, const int *lens, const int *chosen, float *acc, float *ml, int tokens,
+          int heads, int pages, int max_pages, int indices, int parts, float scale)
+{
+    stem_mla_part<E, 576, 512, ROWS, GROUPS, PAGE, STAGES, SPARSE>(q, cache, table, lens, chosen, acc, ml, tokens, heads,
+                                                                   pages, max_pages, indices, parts, scale);
+}
+
+template <class E> struct mla_arrays {
+    E *q, *cache, *y;
+    float *acc, *ml;
+    int pages;
+};
+
+template <class E, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const int *chosen, int count, int tokens, int heads,
+                int per_sequence, bool combine, cudaStream_t s)
+{
+    constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, STAGES>;
+    static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, STAGES, SPARSE>, smem), true);
+    (void)once;
+    int most = SPARSE ? count : per_sequence * PAGE, parts = std::min(132, tokens * GROUPS * ((most + 31) / 32));
+    go(k_mla<E, ROWS, GROUPS, PAGE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
+       tokens, heads, a.pages, per_sequence, count, parts, (float)(1.4426950408889634 / sqrt(192.0)));
+    if (combine)
+        go(k_combine<E, ROWS, GROUPS, 512, 32, SPARSE>, dim3(tokens * heads), 256, 0, s, a.acc, a.ml, lens, a.y, tokens, heads,
+           most, parts);
+}
+
+template <class E> static mla_arrays<E> mla_make(int tokens, int heads, int pages, int page)
+{
+    return {random_array<E>((size_t)tokens * heads * 576, 1, 2), random_array<E>((size_t)pages * page * 576, 2, 1),
+            random_array<E>((size_t)tokens * heads * 512, 4, 1),
+            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 64) * 512, 5, 1),
+            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 64) * 2, 6, 1), pages};
+}
+template <class E> static void mla_free(const mla_arrays<E> &a)
+{
+    for (void *p : {(void *)a.q, (void *)a.cache, (void *)a.y, (void *)a.acc, (void *)a.ml})
+        CHECK(cudaFree(p));
+}
+
+template <class E, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+static void check_mla(int tokens, int heads, int context, int count)
+{
+    const int per_sequence = (context + PAGE - 1) / PAGE, pages = tokens * per_sequence;
+    mla_arrays<E> a = mla_make<E>(tokens, heads, pages, PAGE);
+    E *ref = random_array<E>((size_t)tokens * heads * 512, 7, 1);
+    std::vector<int> n(tokens, context), indices((size_t)tokens * count + 1, -1);
+    for (int t = 0; t < tokens; t++) {
+        n[t] = t % 3 ? 1 + rand() % context : context;
+        for (int i = 0; i < count; i++)
+            indices[t * count + i] = rand() % 7 ? rand() % n[t] : -1;
+    }
+    int *table = make_table(tokens, per_sequence, 1), *lens = upload(n), *chosen = upload(indices);
+    allow(r_attention<E>, std::max(context, count) * 8);
+    r_attention<E><<<tokens * heads, 256, std::max(context, count) * 8>>>(
+        a.q, a.cache, a.cache, table, lens, SPARSE ? chosen : nullptr, ref, heads, 1, 576, 512, PAGE, per_sequence, count,
+        1 / sqrt(192.0));
+    char what[128];
+    snprintf(what, sizeof what, "mla t%d h%d ctx %d page %d k%d", tokens, heads, context, PAGE, count);
+    compare<E>(what, a.y, ref, (size_t)tokens * heads * 512, 6e-3, [&] {
+        mla<E, ROWS, GROUPS, PAGE, STAGES, SPARSE>(a, table, lens, chosen, count, tokens, heads, per_sequence, true, 0);
+    });
+    mla_free(a);
+    for (void *p : {(void *)ref, (void *)table, (void *)lens, (void *)chosen})
+        CHECK(cudaFree(p));
+}
+
+template <int ROWS, int GROUPS, int STAGES, bool SPARSE>
+static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int tokens, int context, bool combine)
+{
+    const int PAGE = 64, per_sequence = context / PAGE, count = SPARSE ? 2048 : 0;
+    double bytes = (double)tokens * (SPARSE ? count : context) * 576 * 2;
+    int calls = calls_for(bytes);
+    std::vector<int *> tables = make_tables(calls, tokens * per_sequence, a.pages);
+    int *lens = upload(std::vector<int>(tokens, context));
+    std::vector<int> indices((size_t)tokens * count + 1);
+    for (int t = 0; t < tokens; t++)
+        for (int i = 0; i < count; i++)
+            indices[(size_t)t * count + i] = (int)((double)(i + 0.5 * (rand() % 2)) * context / count);
+    int *chosen = upload(indices);
+    double us = time_of(calls, [&](int i, cudaStream_t s) {
+        mla<bf16, ROWS, GROUPS, PAGE, STAGES, SPARSE>(a, tables[i], lens, chosen, count, tokens, heads, per_sequence, combine, s);
+    });
+    report(name, tokens, context, us, bytes);
+    for (int *p : tables)
+        CHECK(cudaFree(p));
+    CHECK(cudaFree(lens));
+    CHECK(cudaFree(chosen));
+}
+
+template <int ROWS, int GROUPS, int STAGES> static void time_mla_shape(int heads)
+{
+    mla_arrays<bf16> a = mla_make<bf16>(64, heads, (int)(POOL / (64 * 576 * 2)), 64);
+    char what[64];
+    for (int context : {1024, 4096, 16384, 65536})
+        for (int tokens : {1, 4, 16, 64}) {
+            snprintf(what, sizeof what, "mla h%d s%d", heads, STAGES);
+            time_mla<ROWS, GROUPS, STAGES, false>(what, a, heads, tokens, context, true);
+            if (tokens == 1) {
+                snprintf(what, sizeof what, "mla h%d s%d, part only", heads, STAGES);
+                time_mla<ROWS, GROUPS, STAGES, false>(what, a, heads, tokens, context, false);
+            }
+            if (context == 65536) {
+                snprintf(what, sizeof what, "mla h%d, 2048 chosen", heads);
+                time_mla<ROWS, GROUPS, STAGES, true>(what, a, heads, tokens, context, true);
+            }
+        }
+    mla_free(a);
+}
+
 static void time_mla_all(void)
 {
+    time_mla_shape<8, 1, 6>(8);
+    time_mla_shape<16, 1, 6>(16);
+    time_mla_shape<64, 2, 3>(128);
 }
 
 /* ---- the indexer ---- */
+
+template <class E, int HEADS, int WIDTH, int PAGE, int STAGES>
+__global__ void __launch_bounds__(256)
+    k_scores(const E *q, const float *w, const E *cache, const int *table, const int *lens, float *y, int tokens, int most,
+             int pages, int max_pages)
+{
+    stem_index_scores<E, float, HEADS, WIDTH, PAGE, STAGES>(q, w, cache, table, lens, y, tokens, most, pages, max_pages);
+}
+template <class E, int HEADS, int WIDTH, int PAGE, int STAGES>
+static void scores(const E *q, const float *w, const E *cache, const int *table, const int *lens, float *y, int tokens, int most,
+                   int pages, int per_sequence, cudaStream_t s)
+{
+    const int smem = 8 * STAGES * stem_index_stage<WIDTH>;
+    static bool once = (allow(k_scores<E, HEADS, WIDTH, PAGE, STAGES>, smem), true);
+    (void)once;
+    go(k_scores<E, HEADS, WIDTH, PAGE, STAGES>, dim3(std::min(132, tokens * ((most + 127) / 128))), 256, smem, s, q, w, cache,
+       table, lens, y, tokens, most, pages, per_sequence);
+}
+template <class E, int HEADS, int WIDTH, int PAGE, int STAGES> static void check_scores(int tokens, int context)
+{
+    const int per_sequence = (context + PAGE - 1) / PAGE, pages = tokens * per_sequence, most = per_sequence * PAGE;
+    E *q = random_array<E>((size_t)tokens * HEADS * WIDTH, 1, 1), *cache = random_array<E>((size_t)pages * PAGE * WIDTH, 2, 1);
+    float *w = random_array<float>((size_t)tokens * HEADS, 3, 1), *y = random_array<float>((size_t)tokens * most, 4, 1),
+          *ref = random_array<float>((size_t)tokens * most, 5, 1);
+    std::vector<int> n(tokens);
+    for (int t = 0; t < tokens; t++)
+        n[t] = t % 3 ? rand() % (context + 1) : context;
+    int *table = make_table(tokens, per_sequence, 1), *lens = upload(n);
+    r_scores<E, float><<<dim3((most + 127) / 128, tokens), 128>>>(q, w, cache, table, lens, ref, HEADS, WIDTH, PAGE,
+                                                                  per_sequence, most);
+    char what[128];
+    snprintf(what, sizeof what, "index_scores t%d ctx %d h%d d%d page %d", tokens, context, HEADS, WIDTH, PAGE);
+    compare<float>(what, y, ref, (size_t)tokens * most, 1e-5, [&] {
+        scores<E, HEADS, WIDTH, PAGE, STAGES>(q, w, cache, table, lens, y, tokens, most, pages, per_sequence, 0);
+    });
+    for (void *p : {(void *)q, (void *)cache, (void *)w, (void *)y, (void *)ref, (void *)table, (void *)lens})
+        CHECK(cudaFree(p));
+}
+template <int STAGES> static void time_scores(int tokens, int context, const bf16 *cache, int pages)
+{
+    const int PAGE = 64, per_sequence = context / PAGE;
+    double bytes = (double)tokens * context * (128 * 2 + 4);
+    int calls = calls_for(bytes);
+    bf16 *q = random_array<bf16>((size_t)tokens * 64 * 128, 1, 1);
+    float *w = random_array<float>((size_t)tokens * 64, 3, 1), *y = random_array<float>((size_t)tokens * context, 4, 1);
+    std::vector<int *> tables = make_tables(calls, tokens * per_sequence, pages);
+    int *lens = upload(std::vector<int>(tokens, context));
+    double us = time_of(calls, [&](int i, cudaStream_t s) {
+        scores<bf16, 64, 128, PAGE, STAGES>(q, w, cache, tables[i], lens, y, tokens, context, pages, per_sequence, s);
+    });
+    report("index_scores 64 x 128", tokens, context, us, bytes);
+    for (int *p : tables)
+        CHECK(cudaFree(p));
+    for (void *p : {(void *)q, (void *)w, (void *)y, (void *)lens})
+        CHECK(cudaFree(p));
+}
 
 template <int CLUSTER> __global__ void __launch_bounds__(1024) __cluster_dims__(CLUSTER, 1, 1)
     k_top(const float *x, const int *lens, int *y, int n, int k)
@@ -230,6 +404,12 @@ template <int CLUSTER> static void time_top(int tokens, int n)
 
 static void time_index_all(void)
 {
+    const size_t bytes = (size_t)3 << 30;
+    bf16 *cache = random_array<bf16>(bytes / 2, 2, 1);
+    for (int tokens : {1, 4, 16, 64})
+        for (int context : {4096, 16384, 65536, 131072})
+            time_scores<6>(tokens, context, cache, (int)(bytes / (64 * 128 * 2)));
+    CHECK(cudaFree(cache));
     for (int tokens : {1, 4, 16, 64}) {
         for (int n : {4096, 16384})
             time_top<1>(tokens, n), time_top<4>(tokens, n), time_top<8>(tokens, n);
@@ -247,6 +427,15 @@ static void check_all(void)
         check_gqa<__half, 64, 16, 2, 7, 6>(5, 777, ragged);
         check_gqa<bf16, 256, 2, 1, 64, 3>(3, 2000, ragged);
     }
+    check_mla<bf16, 8, 1, 64, 6, false>(1, 8, 3000, 0);
+    check_mla<bf16, 16, 1, 16, 6, false>(7, 16, 700, 0);
+    check_mla<__half, 32, 1, 7, 4, false>(5, 32, 500, 0);
+    check_mla<bf16, 64, 2, 64, 3, false>(3, 128, 1500, 0);
+    check_mla<bf16, 47, 3, 64, 2, false>(3, 140, 700, 0);
+    check_mla<bf16, 16, 1, 64, 6, true>(5, 16, 5000, 300);
+    check_mla<bf16, 64, 2, 64, 3, true>(2, 128, 5000, 2048);
+    check_scores<bf16, 64, 128, 64, 6>(7, 5000);
+    check_scores<__half, 24, 96, 7, 4>(40, 300);
     for (float levels : {0.0f, 3.0f, 5000.0f}) {
         check_top<1>(5, 4096, 2048, levels);
         check_top<4>(5, 20001, 2048, levels);
