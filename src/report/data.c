@@ -9,8 +9,6 @@
 
 #include "base/str.h"
 #include "ir/ir.h"
-#include "lanes/lanes.h"
-#include "lanes/read.h"
 #include "pass/order.h"
 #include "report/report.h"
 #include "report/text8.h"
@@ -165,25 +163,14 @@ static void put_edges(const struct stem_plan_variant *v, json_t *out)
 /* Lanes of every op of the recorded segments, -1 elsewhere; openings as [op, why, by]. */
 static void put_lanes(const struct stem_plan_variant *v, struct stem_arena *a, json_t *out)
 {
-    struct stem_lane_cases cases = {0};
+    struct stem_op_lanes l;
     json_t *lanes = json_array(), *opens = json_array();
-    uint32_t at = 0, segment = 0;
-    stem_lane_from_variant(v, a, &cases);
-    for (uint32_t c = 0; c < cases.len; c++) {
-        struct stem_lanes l;
-        while (v->n_segments && (v->segments[segment].eager || !v->segments[segment].n_ops))
-            segment++;
-        uint32_t first = v->n_segments ? v->segments[segment++].first_op : 0;
-        for (; at < first; at++)
-            json_array_append_new(lanes, json_integer(-1));
-        if (!stem_lanes_predict(NULL, &cases.at[c].graph, a, &l))
-            break;
-        for (uint32_t i = 0; i < l.n; i++, at++) {
-            json_array_append_new(lanes, json_integer(l.lane[i] == STEM_NO_LANE ? -1 : (int)l.lane[i]));
-            if (l.why[i] >= STEM_LANE_ROOT)
-                json_array_append_new(opens, json_pack("[i,i,i]", (int)(first + i), (int)l.why[i] - STEM_LANE_ROOT,
-                                                       l.by[i] == STEM_NO_NODE ? -1 : (int)(first + l.by[i])));
-        }
+    stem_op_lanes_find(v, a, &l);
+    for (uint32_t i = 0; i < v->n_ops; i++) {
+        json_array_append_new(lanes, json_integer(l.lane[i] == STEM_NONE ? -1 : (int)l.lane[i]));
+        if (l.opens[i] != STEM_NONE)
+            json_array_append_new(opens, json_pack("[i,i,i]", (int)i, (int)l.opens[i],
+                                                   l.by[i] == STEM_NONE ? -1 : (int)l.by[i]));
     }
     json_object_set_new(out, "lane", lanes);
     json_object_set_new(out, "opens", opens);

@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changed between two plans, in words. Ops are the same if they have the same name and are as many-th of that
- * name. What happens to the same op of many layers is one line with a count.
+ * What changed between two plans, in words. What happens to the same op of many layers is one line with a count.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "base/vec.h"
-#include "report/report.h"
+#include "report/diff.h"
 
-struct side {
-    const struct stem_plan *p;
-    const struct stem_plan_variant *v;
-    uint32_t *key;   /* by op */
-    uint32_t *op_of; /* by key: the op, STEM_NONE: there is none */
-};
+enum { MAX_LINES = 60 }; /* of a section; programs that have nothing in common would fill the screen */
 
 struct diff {
     struct stem_arena *arena;
-    struct stem_strtab *keys;  /* names with their number; a key is a symbol's number */
     struct stem_strtab *lines; /* grouped lines of the section */
     STEM_VEC(uint32_t) count;  /* by symbol of `lines` */
-    struct side a, b;
+    struct stem_diff_pair pair;
     struct stem_out *o;
     uint32_t total; /* lines with a difference */
     const char *section;
@@ -67,10 +59,14 @@ static void group(struct diff *d, const char *fmt, ...)
 static void begin(struct diff *d, const char *section)
 {
     for (uint32_t n = 1; n < d->count.len; n++)
-        if (d->count.at[n] > 1)
+        if (n > MAX_LINES)
+            d->total++;
+        else if (d->count.at[n] > 1)
             say(d, "%s (%u times)", stem_sym_str(d->lines, (struct stem_sym){n}), d->count.at[n]);
         else
             say(d, "%s", stem_sym_str(d->lines, (struct stem_sym){n}));
+    if (d->count.len > MAX_LINES + 1)
+        stem_out_printf(d->o, "  and %u lines more\n", d->count.len - 1 - MAX_LINES);
     stem_vec_clear(&d->count);
     stem_strtab_free(d->lines);
     d->lines = stem_strtab_new();
@@ -78,35 +74,14 @@ static void begin(struct diff *d, const char *section)
     d->begun = false;
 }
 
-static const char *pattern(struct diff *d, const struct side *s, uint32_t op)
+static const char *pattern(struct diff *d, const struct stem_diff_side *s, uint32_t op)
 {
     return stem_name_pattern(s->v->ops[op].name, d->arena);
 }
 
-static const char *stream(const struct side *s, uint32_t op)
+static const char *stream(const struct stem_diff_side *s, uint32_t op)
 {
     return s->p->streams[s->v->ops[op].stream];
-}
-
-static void number_ops(struct diff *d, struct side *s)
-{
-    struct stem_strtab *names = stem_strtab_new();
-    uint32_t *seen = STEM_NEW_ARRAY(d->arena, uint32_t, s->v->n_ops + 1);
-    s->key = STEM_NEW_ARRAY(d->arena, uint32_t, s->v->n_ops + 1);
-    for (uint32_t i = 0; i < s->v->n_ops; i++) {
-        const char *name = s->v->ops[i].name;
-        s->key[i] = stem_intern_printf(d->keys, "%u %s", seen[stem_intern(names, name).n - 1]++, name).n;
-    }
-    stem_strtab_free(names);
-}
-
-static void index_ops(struct diff *d, struct side *s)
-{
-    uint32_t n = d->a.v->n_ops + d->b.v->n_ops + 1;
-    s->op_of = STEM_NEW_ARRAY(d->arena, uint32_t, n);
-    memset(s->op_of, 0xff, n * sizeof *s->op_of);
-    for (uint32_t i = 0; i < s->v->n_ops; i++)
-        s->op_of[s->key[i]] = i;
 }
 
 static void integers(struct diff *d, const char *what, uint64_t a, uint64_t b)
@@ -123,7 +98,7 @@ static void times(struct diff *d, const char *what, double a, double b)
 
 static void numbers(struct diff *d)
 {
-    const struct stem_plan_variant *a = d->a.v, *b = d->b.v;
+    const struct stem_plan_variant *a = d->pair.a.v, *b = d->pair.b.v;
     integers(d, "ops", a->n_ops, b->n_ops);
     integers(d, "segments", a->n_segments, b->n_segments);
     integers(d, "events", a->n_events, b->n_events);
@@ -137,90 +112,54 @@ static void numbers(struct diff *d)
     times(d, "floor by bytes", a->floor_us, b->floor_us);
 }
 
+/* True if there is one. */
+static bool common_op(const struct diff *d)
+{
+    for (uint32_t i = 0; i < d->pair.a.v->n_ops; i++)
+        if (stem_diff_other(&d->pair.a, &d->pair.b, i) != STEM_NONE)
+            return true;
+    return false;
+}
+
 static void added_removed(struct diff *d)
 {
-    for (uint32_t i = 0; i < d->a.v->n_ops; i++)
-        if (d->b.op_of[d->a.key[i]] == STEM_NONE)
-            group(d, "removed: '%s' (%s, on %s)", pattern(d, &d->a, i), d->a.v->ops[i].kind, stream(&d->a, i));
-    for (uint32_t i = 0; i < d->b.v->n_ops; i++)
-        if (d->a.op_of[d->b.key[i]] == STEM_NONE)
-            group(d, "added: '%s' (%s, on %s)", pattern(d, &d->b, i), d->b.v->ops[i].kind, stream(&d->b, i));
+    if (!common_op(d) && d->pair.a.v->n_ops && d->pair.b.v->n_ops)
+        say(d, "no op has the same name: these may be plans of two programs");
+    for (uint32_t i = 0; i < d->pair.a.v->n_ops; i++)
+        if (stem_diff_other(&d->pair.a, &d->pair.b, i) == STEM_NONE)
+            group(d, "removed: '%s' (%s, on %s)", pattern(d, &d->pair.a, i), d->pair.a.v->ops[i].kind, stream(&d->pair.a, i));
+    for (uint32_t i = 0; i < d->pair.b.v->n_ops; i++)
+        if (stem_diff_other(&d->pair.b, &d->pair.a, i) == STEM_NONE)
+            group(d, "added: '%s' (%s, on %s)", pattern(d, &d->pair.b, i), d->pair.b.v->ops[i].kind, stream(&d->pair.b, i));
 }
 
-static const char *code_of(const struct side *s, uint32_t op)
-{
-    const struct stem_plan_op *o = &s->v->ops[op];
-    return o->work == STEM_WORK_LAUNCH   ? s->p->kernels[o->kernel].name
-           : o->work == STEM_WORK_EXTERN ? s->p->externs[o->function].name
-                                         : "memset";
-}
+struct sayer {
+    struct diff *d;
+    const char *name;
+};
 
-static void one_op(struct diff *d, uint32_t i, uint32_t k)
+static void say_of(void *user, const char *phrase)
 {
-    const struct stem_plan_op *a = &d->a.v->ops[i], *b = &d->b.v->ops[k];
-    const char *name = pattern(d, &d->b, k);
-    if (strcmp(stream(&d->a, i), stream(&d->b, k)))
-        group(d, "'%s' moved from stream %s to %s", name, stream(&d->a, i), stream(&d->b, k));
-    if (a->segment != b->segment)
-        group(d, "'%s' is in another segment", name);
-    if (strcmp(a->kind, b->kind))
-        group(d, "'%s' is a %s, was a %s", name, b->kind, a->kind);
-    if (strcmp(code_of(&d->a, i), code_of(&d->b, k)))
-        group(d, "'%s' runs %s, was %s", name, code_of(&d->b, k), code_of(&d->a, i));
-    if (memcmp(a->grid, b->grid, sizeof a->grid) || memcmp(a->block, b->block, sizeof a->block) || a->smem != b->smem)
-        group(d, "'%s' launches %ux%ux%u blocks of %ux%ux%u with %u bytes, was %ux%ux%u of %ux%ux%u with %u", name,
-              b->grid[0], b->grid[1], b->grid[2], b->block[0], b->block[1], b->block[2], b->smem, a->grid[0],
-              a->grid[1], a->grid[2], a->block[0], a->block[1], a->block[2], a->smem);
-    if (a->programmatic != b->programmatic)
-        group(d, "'%s' is %s launched programmatically", name, b->programmatic ? "now" : "no longer");
-    if (a->bytes_read != b->bytes_read || a->bytes_written != b->bytes_written)
-        group(d, "'%s' reads %llu and writes %llu bytes, was %llu and %llu", name, (unsigned long long)b->bytes_read,
-              (unsigned long long)b->bytes_written, (unsigned long long)a->bytes_read,
-              (unsigned long long)a->bytes_written);
-    if (a->flops != b->flops)
-        group(d, "'%s' takes %llu flops, was %llu", name, (unsigned long long)b->flops, (unsigned long long)a->flops);
+    const struct sayer *s = user;
+    group(s->d, "'%s' %s", s->name, phrase);
 }
 
 static void common_ops(struct diff *d)
 {
-    for (uint32_t i = 0; i < d->a.v->n_ops; i++) {
-        uint32_t k = d->b.op_of[d->a.key[i]];
+    for (uint32_t i = 0; i < d->pair.a.v->n_ops; i++) {
+        uint32_t k = stem_diff_other(&d->pair.a, &d->pair.b, i);
         if (k != STEM_NONE)
-            one_op(d, i, k);
+            stem_diff_op(&d->pair, i, k, d->arena, say_of, &(struct sayer){d, pattern(d, &d->pair.b, k)});
     }
 }
 
-/* The fewest ops whose moving explains the new order: those outside a longest increasing subsequence (patience
- * sorting). */
 static void order(struct diff *d)
 {
-    uint32_t n = 0, *at = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1);
-    uint32_t *top = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1),
-             *back = STEM_NEW_ARRAY(d->arena, uint32_t, d->a.v->n_ops + 1);
-    uint32_t piles = 0;
-    for (uint32_t i = 0; i < d->a.v->n_ops; i++) {
-        uint32_t k = d->b.op_of[d->a.key[i]], low = 0, high = piles;
-        if (k == STEM_NONE)
-            continue;
-        at[n] = k;
-        while (low < high) {
-            uint32_t middle = (low + high) / 2;
-            if (at[top[middle]] < k)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        back[n] = low ? top[low - 1] : STEM_NONE;
-        top[low] = n++;
-        piles = low == piles ? piles + 1 : piles;
-    }
-    bool *kept = STEM_NEW_ARRAY(d->arena, bool, n + 1);
-    for (uint32_t i = piles ? top[piles - 1] : STEM_NONE; i != STEM_NONE; i = back[i])
-        kept[i] = true;
-    for (uint32_t i = 0; i < n; i++)
-        if (!kept[i])
-            group(d, "'%s' is issued elsewhere: now %s%s%s", pattern(d, &d->b, at[i]), at[i] ? "after '" : "first",
-                  at[i] ? pattern(d, &d->b, at[i] - 1) : "", at[i] ? "'" : "");
+    const struct stem_diff_side *b = &d->pair.b;
+    for (uint32_t k = 0; k < b->v->n_ops; k++)
+        if (d->pair.moved[k])
+            group(d, "'%s' is issued elsewhere: now %s%s%s", pattern(d, b, k), k ? "after '" : "first",
+                  k ? pattern(d, b, k - 1) : "", k ? "'" : "");
 }
 
 static int by_pair(const void *a, const void *b)
@@ -229,19 +168,19 @@ static int by_pair(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static bool crosses(const struct side *s, uint32_t e)
+static bool crosses(const struct stem_diff_side *s, uint32_t e)
 {
     const struct stem_plan_edge *x = &s->v->edges[e];
     return s->v->ops[x->from].stream != s->v->ops[x->to].stream;
 }
 
-static uint64_t pair(const struct side *s, uint32_t e)
+static uint64_t pair(const struct stem_diff_side *s, uint32_t e)
 {
     return (uint64_t)s->key[s->v->edges[e].from] << 32 | s->key[s->v->edges[e].to];
 }
 
 /* Waits between streams that `s` has and `other` has not, where both have the two ops. */
-static void waits_only(struct diff *d, const struct side *s, const struct side *other, const char *words)
+static void waits_only(struct diff *d, const struct stem_diff_side *s, const struct stem_diff_side *other, const char *words)
 {
     uint64_t *pairs = STEM_NEW_ARRAY(d->arena, uint64_t, other->v->n_edges + 1);
     uint32_t n = 0;
@@ -257,7 +196,7 @@ static void waits_only(struct diff *d, const struct side *s, const struct side *
     }
 }
 
-static const struct stem_plan_buffer *external(const struct side *s, const char *name)
+static const struct stem_plan_buffer *external(const struct stem_diff_side *s, const char *name)
 {
     for (uint32_t i = 0; i < s->v->n_buffers && i < s->p->n_external; i++)
         if (!strcmp(s->v->buffers[i].name, name))
@@ -267,8 +206,8 @@ static const struct stem_plan_buffer *external(const struct side *s, const char 
 
 static void externals(struct diff *d)
 {
-    for (uint32_t i = 0; i < d->a.p->n_external; i++) {
-        const struct stem_plan_buffer *a = &d->a.v->buffers[i], *b = external(&d->b, a->name);
+    for (uint32_t i = 0; i < d->pair.a.p->n_external; i++) {
+        const struct stem_plan_buffer *a = &d->pair.a.v->buffers[i], *b = external(&d->pair.b, a->name);
         if (!b)
             group(d, "removed: '%s'", stem_name_pattern(a->name, d->arena));
         else if (b->bytes != a->bytes)
@@ -278,22 +217,95 @@ static void externals(struct diff *d)
                  memcmp(a->dim, b->dim, a->rank * sizeof *a->dim))
             group(d, "'%s' has another type or shape", stem_name_pattern(a->name, d->arena));
     }
-    for (uint32_t i = 0; i < d->b.p->n_external; i++)
-        if (!external(&d->a, d->b.v->buffers[i].name))
-            group(d, "added: '%s'", stem_name_pattern(d->b.v->buffers[i].name, d->arena));
+    for (uint32_t i = 0; i < d->pair.b.p->n_external; i++)
+        if (!external(&d->pair.a, d->pair.b.v->buffers[i].name))
+            group(d, "added: '%s'", stem_name_pattern(d->pair.b.v->buffers[i].name, d->arena));
+}
+
+/* ---- memory ---- */
+
+/* Temporaries with the same name, the k-th with the k-th; names of one side are mostly distinct. */
+struct slot {
+    const char *name;
+    uint32_t index;
+};
+
+static int by_name(const void *x, const void *y)
+{
+    const struct slot *a = x, *b = y;
+    int c = strcmp(a->name, b->name);
+    return c ? c : (a->index > b->index) - (a->index < b->index);
+}
+
+static struct slot *temporaries(struct diff *d, const struct stem_diff_side *s, uint32_t *n)
+{
+    struct slot *t = STEM_NEW_ARRAY(d->arena, struct slot, s->v->n_buffers + 1);
+    *n = 0;
+    for (uint32_t i = 0; i < s->v->n_buffers; i++)
+        if (s->v->buffers[i].kind == STEM_BUFFER_TEMP)
+            t[(*n)++] = (struct slot){s->v->buffers[i].name, i};
+    if (*n)
+        qsort(t, *n, sizeof *t, by_name);
+    return t;
+}
+
+static void one_slot(struct diff *d, const struct stem_plan_buffer *a, const struct stem_plan_buffer *b, uint32_t *moved)
+{
+    if (a->bytes != b->bytes)
+        group(d, "'%s': %llu bytes, was %llu", stem_name_pattern(b->name, d->arena), (unsigned long long)b->bytes,
+              (unsigned long long)a->bytes);
+    *moved += a->offset != b->offset;
+}
+
+static void temporary_memory(struct diff *d)
+{
+    uint32_t n, m, i = 0, k = 0, moved = 0, common = 0;
+    const struct slot *a = temporaries(d, &d->pair.a, &n), *b = temporaries(d, &d->pair.b, &m);
+    while (i < n || k < m) {
+        int c = i == n ? 1 : k == m ? -1 : strcmp(a[i].name, b[k].name);
+        if (c < 0)
+            group(d, "no longer there: '%s'", stem_name_pattern(a[i].name, d->arena));
+        else if (c > 0)
+            group(d, "new: '%s'", stem_name_pattern(b[k].name, d->arena));
+        else
+            one_slot(d, &d->pair.a.v->buffers[a[i].index], &d->pair.b.v->buffers[b[k].index], &moved);
+        common += c == 0;
+        i += c <= 0;
+        k += c >= 0;
+    }
+    if (moved)
+        say(d, "%u of %u temporaries lie elsewhere in the slab", moved, common);
+}
+
+/* ---- lanes ---- */
+
+static void opened_only(struct diff *d, const struct stem_diff_side *s, const struct stem_op_lanes *mine,
+                        const struct stem_diff_side *other, const struct stem_op_lanes *theirs, const char *words)
+{
+    for (uint32_t i = 0; i < s->v->n_ops; i++) {
+        uint32_t k = stem_diff_other(s, other, i);
+        if (mine->opens[i] != STEM_NONE && k != STEM_NONE && theirs->opens[k] == STEM_NONE)
+            group(d, words, pattern(d, s, i));
+    }
+}
+
+static void lanes(struct diff *d)
+{
+    struct stem_op_lanes a, b;
+    stem_op_lanes_find(d->pair.a.v, d->arena, &a);
+    stem_op_lanes_find(d->pair.b.v, d->arena, &b);
+    opened_only(d, &d->pair.a, &a, &d->pair.b, &b, "'%s' no longer opens a lane");
+    opened_only(d, &d->pair.b, &b, &d->pair.a, &a, "'%s' now opens a lane");
 }
 
 static void variants(struct diff *d, uint32_t k, uint32_t m)
 {
-    const char *name = "";
-    d->a.v = &d->a.p->variants[k];
-    d->b.v = &d->b.p->variants[m];
-    for (uint32_t i = 0; i < d->a.p->n_dims; i++)
-        name = stem_arena_printf(d->arena, "%s%s=%lld, ", name, d->a.p->dims[i], (long long)d->a.v->dim[i]);
-    number_ops(d, &d->a);
-    number_ops(d, &d->b);
-    index_ops(d, &d->a);
-    index_ops(d, &d->b);
+    d->pair.a.v = &d->pair.a.p->variants[k];
+    d->pair.b.v = &d->pair.b.p->variants[m];
+    const char *name = stem_diff_dims(d->pair.a.p, d->pair.a.v, d->arena);
+    if (*name)
+        name = stem_arena_printf(d->arena, "%s, ", name);
+    stem_diff_pair(&d->pair, d->arena);
     begin(d, stem_arena_printf(d->arena, "%snumbers:", name));
     numbers(d);
     begin(d, stem_arena_printf(d->arena, "%sops:", name));
@@ -302,8 +314,13 @@ static void variants(struct diff *d, uint32_t k, uint32_t m)
     begin(d, stem_arena_printf(d->arena, "%sissue order:", name));
     order(d);
     begin(d, stem_arena_printf(d->arena, "%swaits between streams:", name));
-    waits_only(d, &d->a, &d->b, "'%s' no longer waits for '%s'");
-    waits_only(d, &d->b, &d->a, "'%s' now waits for '%s'");
+    waits_only(d, &d->pair.a, &d->pair.b, "'%s' no longer waits for '%s'");
+    waits_only(d, &d->pair.b, &d->pair.a, "'%s' now waits for '%s'");
+    begin(d, stem_arena_printf(d->arena, "%slanes, as predicted:", name));
+    lanes(d);
+    begin(d, stem_arena_printf(d->arena, "%smemory:", name));
+    if (common_op(d))
+        temporary_memory(d);
     begin(d, stem_arena_printf(d->arena, "%sbuffers of the caller:", name));
     externals(d);
     begin(d, "");
@@ -317,9 +334,22 @@ static bool same_dims(const struct stem_plan *a, const struct stem_plan *b)
     return same;
 }
 
+/* By name: names of generated kernels say all of what they do; those of a user's may not. */
+static bool same_kernels(const struct stem_plan *a, const struct stem_plan *b)
+{
+    bool same = a->n_kernels == b->n_kernels && strlen(a->cuda ? a->cuda : "") == strlen(b->cuda ? b->cuda : "");
+    for (uint32_t i = 0; same && i < a->n_kernels; i++) {
+        uint32_t k = 0;
+        while (k < b->n_kernels && strcmp(a->kernels[i].name, b->kernels[k].name))
+            k++;
+        same = k < b->n_kernels;
+    }
+    return same;
+}
+
 static void whole(struct diff *d)
 {
-    const struct stem_plan *a = d->a.p, *b = d->b.p;
+    const struct stem_plan *a = d->pair.a.p, *b = d->pair.b.p;
     begin(d, "plan:");
     if (strcmp(a->name, b->name))
         say(d, "name: %s, was %s", b->name, a->name);
@@ -328,31 +358,36 @@ static void whole(struct diff *d)
     integers(d, "specialisations", a->n_variants, b->n_variants);
     integers(d, "kernels", a->n_kernels, b->n_kernels);
     if (strcmp(a->cuda ? a->cuda : "", b->cuda ? b->cuda : ""))
-        say(d, "the CUDA C differs");
+        say(d, same_kernels(a, b) ? "the CUDA C differs, in the order of its kernels" : "the CUDA C differs");
     if (!same_dims(a, b))
-        say(d, "the dims differ");
+        say(d, "the dims differ: no specialisation of one can be held against one of the other");
+}
+
+/* Specialisations of `a` that `b` has not. */
+static void variants_only(struct diff *d, const struct stem_plan *a, const struct stem_plan *b, const char *words)
+{
+    for (uint32_t k = 0; k < a->n_variants && same_dims(a, b) && a->n_dims; k++)
+        if (stem_diff_variant(a, b, k) == STEM_NONE)
+            say(d, words, stem_diff_dims(a, &a->variants[k], d->arena));
 }
 
 uint32_t stem_plan_diff(const struct stem_plan *a, const struct stem_plan *b, struct stem_out *o)
 {
-    struct diff d = {
-        .arena = stem_arena_new(), .keys = stem_strtab_new(), .lines = stem_strtab_new(), .a.p = a, .b.p = b, .o = o};
+    struct diff d = {.arena = stem_arena_new(),
+                     .lines = stem_strtab_new(),
+                     .pair = {.a.p = a, .b.p = b},
+                     .o = o};
     whole(&d);
-    for (uint32_t k = 0; k < a->n_variants && same_dims(a, b); k++) {
-        uint32_t m = a->n_dims ? stem_plan_find_variant(b, a->variants[k].dim) : b->n_variants ? 0 : STEM_NONE;
+    for (uint32_t k = 0; k < a->n_variants; k++) {
+        uint32_t m = stem_diff_variant(a, b, k);
         if (m != STEM_NONE)
             variants(&d, k, m);
     }
     begin(&d, "specialisations:");
-    for (uint32_t k = 0; k < a->n_variants && same_dims(a, b) && a->n_dims; k++)
-        if (stem_plan_find_variant(b, a->variants[k].dim) == STEM_NONE)
-            say(&d, "removed: %s=%lld ...", a->dims[0], (long long)a->variants[k].dim[0]);
-    for (uint32_t k = 0; k < b->n_variants && same_dims(a, b) && b->n_dims; k++)
-        if (stem_plan_find_variant(a, b->variants[k].dim) == STEM_NONE)
-            say(&d, "added: %s=%lld ...", b->dims[0], (long long)b->variants[k].dim[0]);
+    variants_only(&d, a, b, "removed: %s");
+    variants_only(&d, b, a, "added: %s");
     stem_vec_free(&d.count);
     stem_strtab_free(d.lines);
-    stem_strtab_free(d.keys);
     stem_arena_free(d.arena);
     return d.total;
 }

@@ -71,12 +71,11 @@ static struct stem_fold longest(const uint32_t *class, uint32_t n, uint32_t at)
     return best;
 }
 
-void stem_folds_find(const struct stem_plan_variant *v, const struct stem_alike *alike, struct stem_arena *a,
-                     struct stem_folds *out)
+void stem_folds_of(const uint32_t *class, uint32_t n, struct stem_arena *a, struct stem_folds *out)
 {
-    *out = (struct stem_folds){.at = STEM_NEW_ARRAY(a, struct stem_fold, v->n_ops + 1)};
-    for (uint32_t i = 0; i < v->n_ops;) {
-        struct stem_fold f = longest(alike->class, v->n_ops, i);
+    *out = (struct stem_folds){.at = STEM_NEW_ARRAY(a, struct stem_fold, n + 1)};
+    for (uint32_t i = 0; i < n;) {
+        struct stem_fold f = longest(class, n, i);
         struct stem_fold *last = out->len ? &out->at[out->len - 1] : NULL;
         if (f.count == 1 && last && last->count == 1)
             last->period++;
@@ -84,4 +83,10 @@ void stem_folds_find(const struct stem_plan_variant *v, const struct stem_alike 
             out->at[out->len++] = f;
         i += f.period * f.count;
     }
+}
+
+void stem_folds_find(const struct stem_plan_variant *v, const struct stem_alike *alike, struct stem_arena *a,
+                     struct stem_folds *out)
+{
+    stem_folds_of(alike->class, v->n_ops, a, out);
 }

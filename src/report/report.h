@@ -78,6 +78,15 @@ bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant 
 /* How sure that is, in words. */
 const char *stem_profile_proof(const struct stem_profile *p, const struct stem_plan_variant *v, struct stem_arena *a);
 
+/* ---- predicted lanes (op_lanes.c) ---- */
+
+struct stem_op_lanes { /* by op */
+    uint32_t *lane;  /* STEM_NONE: none, the op is in no graph */
+    uint32_t *opens; /* why it opens its lane: enum stem_lane_why from STEM_LANE_ROOT on, less that; STEM_NONE: it goes on */
+    uint32_t *by;    /* the op whose fault that is, STEM_NONE: nobody's */
+};
+void stem_op_lanes_find(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_op_lanes *out);
+
 /* ---- repeats (fold.c) ---- */
 
 /* Two ops are alike if they differ in nothing but buffers, layer, segment, the numbers in brackets of their names, and
@@ -100,6 +109,8 @@ struct stem_folds {
  * save fewer than 16 ops is left as it is. */
 void stem_folds_find(const struct stem_plan_variant *v, const struct stem_alike *alike, struct stem_arena *a,
                      struct stem_folds *out);
+/* The same of any list of numbers. */
+void stem_folds_of(const uint32_t *class, uint32_t n, struct stem_arena *a, struct stem_folds *out);
 /* A name with its numbers in brackets replaced: "moe[3].x" becomes "moe[*].x". */
 const char *stem_name_pattern(const char *name, struct stem_arena *a);
 

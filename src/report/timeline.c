@@ -177,8 +177,8 @@ static uint32_t ended_near(const struct stem_timeline *t, const struct ended *e,
     return STEM_NONE;
 }
 
-/* Backwards from the last end: of what an op waits for by an edge, what ended last; or, if that was long over when the op
- * started, what made room on the device by ending then. */
+/* Backwards from the last end: of what an op waits for by an edge, what ended last; or, if that was long over when
+ * the op started, what made room on the device by ending then. */
 void stem_timeline_finish(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_timeline *t)
 {
     struct chain c = {STEM_NEW_ARRAY(a, uint32_t, v->n_ops + 1), STEM_NONE};

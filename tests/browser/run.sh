@@ -45,4 +45,9 @@ json.dump(trace, open(sys.argv[2], "w", encoding="utf-8"))
 END
 report measured "$model" -D LAYERS=2 --dim T=4 --trace "$scratch/measured.json"
 
+"$MAINSTEM" diff --no-warnings --no-fuse --pdl=off "$model" --dim T=4 --to=--order=side-first -o "$scratch/diff.html" >/dev/null
+"$MAINSTEM" diff --no-warnings --no-fuse "$model" --dim T=4 "$SRCDIR/examples/qkv_three_streams.stem" -o "$scratch/diff_all.html" >/dev/null
+"$MAINSTEM" diff --no-warnings "$hostile" --to=--one-stream -o "$scratch/diff_hostile.html" >/dev/null
+"$MAINSTEM" diff --no-warnings "$model" --dim T=4 "$model" -o "$scratch/diff_none.html" >/dev/null || exit 1
+
 exec python3 -B "$here/test_page.py" "$scratch" "$SRCDIR"

@@ -199,6 +199,26 @@ def interleaved(b):
     check("names say of which layer", b.js("[...document.querySelectorAll('#schedule svg text')].some(t => t.textContent === 'l[1].x')"))
 
 
+def differences(b):
+    b.open(page("diff"))
+    check("repeats are said once", [text(b, ".times .t"), count(b, ".times")], ["61 times:", 1])
+    check("what was moved stands on both sides", [count(b, ".r.moved"), count(b, ".r.gone"), count(b, ".r.new")], [6, 0, 0])
+    check("and says how far", text(b, ".r.moved span:nth-child(7)"), "was issued 4 later")
+    check("numbers that differ stand out", b.js("[...document.querySelectorAll('tr.d td:first-child')].map(e => e.textContent)"), ["lanes predicted"])
+    check("no complaints about a comparison", b.complaints(), [])
+    b.screenshot(os.path.join(directory, "diff-light.png"))
+    b.open(page("diff"), "dark")
+    check("dark as the system is", b.js("matchMedia('(prefers-color-scheme: dark)').matches && getComputedStyle(document.documentElement).colorScheme"), "light dark")
+    b.open(page("diff_all"))
+    check("nothing in common", [count(b, ".r.moved"), count(b, ".r.gone"), count(b, ".r.new")], [0, 9, 7])
+    b.open(page("diff_hostile"))
+    check("names of the other program are text", count(b, "i, img, b"), 0)
+    check("and are there as they are", "<i>c & 'ü'" in text(b, "p"))
+    check("still no complaints", b.complaints(), [])
+    b.open(page("diff_none"))
+    check("nothing differs", [text(b, "pre"), count(b, "tr.d"), count(b, ".r.moved, .r.gone, .r.new, .r.changed")], ["the plans do the same", 0, 0])
+
+
 def ten_thousand(b):
     ms = b.open(page("many"))
     check("10 000 ops", b.js("state.m.ops.length"), 10008)
@@ -241,7 +261,7 @@ def main():
     b = cdp.Browser()
     try:
         print(f"61 layers: loaded in {b.open(page('layers')):.0f} ms")
-        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, measured, interleaved, ten_thousand, printing]:
+        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, measured, interleaved, differences, ten_thousand, printing]:
             test(b)
     finally:
         b.close()

@@ -73,7 +73,25 @@ changes diff-sizes --dim T=1,4
 is 'a plan does the same as itself' "$? $(cat "$scratch/raw")" '0 the plans do the same'
 cp "$scratch/b/forks.plan.json" "$scratch/<b>&.json"
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/<b>&.json" -o "$scratch/diff.html" >/dev/null
-is 'side by side' "$? $(grep -c '^<section>' "$scratch/diff.html") $(grep -c '<b>' "$scratch/diff.html") $(grep -c '&lt;b>&amp;' "$scratch/diff.html")" '4 2 0 1'
+is 'side by side' "$? $(grep -c '<section>' "$scratch/diff.html") $(grep -c '<b>' "$scratch/diff.html") $(grep -c '&lt;b>&amp;' "$scratch/diff.html")" '4 2 0 2'
+
+# Programs instead of plans: B with other options, or another file.
+differ() { # NAME ARGUMENT...
+    name=$1 && shift
+    "$MAINSTEM" diff --no-warnings "$@" >"$scratch/raw"
+    is "$name: exit status" $? 4
+    sed 's/: [0-9.]* us, was [0-9.]* us/: other/; /bytes/s/[0-9][0-9]*/N/g' "$scratch/raw" >"$scratch/$name"
+    same "$name"
+}
+differ diff-to "$here/forks.stem" --pdl=off --no-fuse --to=--order=side-first
+differ diff-programs "$here/forks.stem" "$here/interleaved.stem" --no-fuse
+is 'a program does the same as its plan' "$("$MAINSTEM" diff "$here/forks.stem" "$scratch/a/forks.plan.json")" 'the plans do the same'
+"$MAINSTEM" diff "$here/forks.stem" >/dev/null 2>"$scratch/err"
+is 'one file and nothing to do to it' "$? $(grep -c 'or --to=OPTION' "$scratch/err")" '2 1'
+"$MAINSTEM" diff "$here/forks.stem" "$scratch/a/forks.plan.json" --to=--pdl=off >/dev/null 2>&1
+is 'a plan cannot be compiled otherwise' $? 2
+"$MAINSTEM" diff "$here/forks.stem" "$here/nothing.stem" >/dev/null 2>&1
+is 'a program that is not there' $? 3
 "$MAINSTEM" diff "$scratch/a/forks.plan.json" "$scratch/nothing.json" 2>/dev/null
 is 'a file that is not there' $? 3
 echo '{' >"$scratch/bad.json"
