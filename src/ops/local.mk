@@ -17,6 +17,7 @@ libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/exper
 libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
+libstem_core_la_SOURCES += %D%/gqa_store/gqa_store.c %D%/gqa_store/gqa_store.h %D%/gqa_store/gqa_store_ref.c
 libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %D%/mla/mla_store.c
 libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
@@ -39,6 +40,7 @@ STEM_CUH = \
 	%D%/experts/experts_packed.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
+	%D%/gqa_store/gqa_store.cuh \
 	%D%/rope/rope.cuh \
 	%D%/route/route.cuh \
 	%D%/attention/attention.cuh \

@@ -11,6 +11,7 @@
 #include "rope/rope.cuh"
 #include "heads_linear/heads_linear.cuh"
 #include "mla/mla.cuh"
+#include "gqa_store/gqa_store.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
 #include "route/route.cuh"
@@ -216,6 +217,40 @@ template <class E, int L, int R, int V, int K, bool INTERLEAVED> static void mla
     failures += same;
 }
 
+template <class E, int D, int V, bool INTERLEAVED, bool NORM> static void gqa_store(int tokens, int heads, int groups, int gap)
+{
+    constexpr int SLOTS = 12;
+    int64_t xh = D + gap, xt = heads * xh;
+    array<E> x(tokens * xt, 1), norm(D, 1), k(SLOTS * groups * D, 1), v(k.n, 1), k_want = k, v_want = v;
+    array<E> want((size_t)tokens * (heads - 2 * groups) * D), y(want.n);
+    array<int> pos(tokens), slot(tokens);
+    double turns[D / 2];
+    for (int t = 0; t < tokens; t++) {
+        pos.data()[t] = 99 * t;
+        slot.data()[t] = t == 1 ? SLOTS : t == 2 ? -1 : (5 * t + 1) % SLOTS;
+    }
+    reference r("gqa_store");
+    r.set("interleaved", INTERLEAVED).set("eps", 0.25).operand(k_want.data(), {3, SLOTS / 3, groups, D});
+    r.operand(v_want.data(), {3, SLOTS / 3, groups, D}).operand(x.data(), {tokens, heads, D});
+    for (int i = 0; i < 2; i++)
+        r.operand(norm.data(), {D});
+    if (!NORM)
+        r.data[3] = r.data[4] = nullptr;
+    r.operand(pos.data(), {tokens}).operand(slot.data(), {tokens}).operand(want.data(), {tokens, heads - 2 * groups, D});
+    r.tensor[2].stride[0] = xt, r.tensor[2].stride[1] = xh;
+    r.run(1);
+    float amplitude = (float)stem_rope_turns(r.def, r.attrs, D, turns);
+    emu_launch({(unsigned)(tokens * heads + 3) / 4, 1, 1}, 128, 1, 0, [&] {
+        stem_gqa_store<E, int, D, V, INTERLEAVED, NORM, NORM>(k.data(), v.data(), x.data(), norm.data(), norm.data(), pos.data(),
+                                                              slot.data(), y.data(), turns, amplitude, tokens, heads, groups, SLOTS,
+                                                              xt, xh, 1, 0.25f);
+    });
+    double bound = type_of((E *)0) == STEM_F32 ? 1e-6 : 1e-3;
+    compare("gqa_store q", y, want, y, bound);
+    compare("gqa_store k", k, k_want, k, bound);
+    compare("gqa_store v", v, v_want, v, 1e-9);
+}
+
 /* ---- experts ---- */
 
 struct mixture {
@@ -358,6 +393,9 @@ int main()
     mla_query<__half, 4, 4, 32, false>(37, 3, 64, 64, 8);
     mla_query<bf16, 2, 2, 16, true>(9, 1, 8, 48, 16);
     mla_store<bf16, 512, 64, 4, 1, true>(6, 8);
+    gqa_store<bf16, 128, 2, false, true>(5, 9, 2, 8);
+    gqa_store<float, 96, 1, true, false>(5, 6, 1, 3);
+    gqa_store<__half, 48, 1, false, true>(4, 4, 1, 0);
     mla_store<float, 768, 32, 1, 0, false>(6, 3);
     mla_store<__half, 1024, 64, 8, 1, false>(6, 16);
     for (bool wild : {false, true})

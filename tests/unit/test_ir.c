@@ -228,7 +228,7 @@ static void moving_results(void)
 
 static const struct {
     const char *op;
-    const char *in[5];  /* types */
+    const char *in[7];  /* types */
     const char *attr;   /* one text attribute, "name=value" */
     const char *result; /* or the diagnostic, which begins with its number */
 } rules[] = {
@@ -309,6 +309,34 @@ static const struct {
      {"bf16[T, 4, 64]", "bf16[4, 32, 64]"},
      "transposed=1",
      "1253 heads_linear: K of w[H, K, N] must be x's last size, 64; the operand is bf16[4, 32, 64]"},
+    {"gqa_store", {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 40, 128]", "bf16[128]", "bf16[128]", "i32[T]", "i32[T]"}, NULL, "bf16[T, 32, 128]"},
+    {"gqa_store", {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 40, 128]", "-", "-", "i64[T]", "i32[T]"}, NULL, "bf16[T, 32, 128]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "f16[T, 40, 128]", "-", "-", "i64[T]", "i32[T]"},
+     NULL,
+     "1251 gqa_store: k must be f16, as x is; the operand is bf16[9, 64, 4, 128]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 40, 128]", "-", "-", "i64[T]", "i64[T]"},
+     NULL,
+     "1251 gqa_store: slot must be i32; the operand is i64[T]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 5120]", "-", "-", "i64[T]", "i32[T]"},
+     NULL,
+     "1252 gqa_store takes k and v[pages, page, G, D], x[T, H + 2G, D], q_norm[D], k_norm[D], pos[T], slot[T]; the operand is bf16[T, "
+     "5120]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 8, 128]", "-", "-", "i64[T]", "i32[T]"},
+     NULL,
+     "1253 gqa_store: x must have more than twice the cache's heads, of an even width of at most 1024, all constants; the operand is "
+     "bf16[T, 8, 128]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 40, 128]", "bf16[64]", "-", "i64[T]", "i32[T]"},
+     NULL,
+     "1253 gqa_store: a norm must be as wide as a head, 128; the operand is bf16[64]"},
+    {"gqa_store",
+     {"bf16[9, 64, 4, 128]", "bf16[9, 64, 4, 128]", "bf16[T, 40, 128]", "-", "-", "i64[4]", "i32[T]"},
+     NULL,
+     "1253 gqa_store: there must be a position and a slot for each of the T tokens; the operand is i64[4]"},
     {"mla_query", {"bf16[T, 4, 192]", "bf16[4, 128, 512]", "i32[T]"}, NULL, "bf16[T, 4, 576]"},
     {"mla_query",
      {"bf16[T, 4, 128]", "bf16[4, 128, 512]", "i32[T]"},
@@ -435,8 +463,8 @@ static void type_rules(void)
         struct stem_diags *q = stem_diags_new(0);
         const struct stem_op_def *def = stem_op_find(rules[i].op);
         struct stem_attr attrs[STEM_MAX_ATTRS];
-        struct stem_type in[5];
-        struct stem_span spans[5] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}};
+        struct stem_type in[7];
+        struct stem_span spans[7] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}, {13, 14}};
         struct stem_infer c = {.dims = d, .strings = s, .diags = q, .operand_span = spans, .in = in, .attrs = attrs};
         struct stem_out o = {0};
         stem_op_attr_defaults(def, attrs);
@@ -446,7 +474,7 @@ static void type_rules(void)
         }
         if (rules[i].attr)
             set_attr(def, attrs, rules[i].attr);
-        for (; c.n_in < 5 && rules[i].in[c.n_in]; c.n_in++)
+        for (; c.n_in < 7 && rules[i].in[c.n_in]; c.n_in++)
             in[c.n_in] = parse_type(s, d, rules[i].in[c.n_in]);
         bool fine = stem_op_infer(def, &c);
         CU_ASSERT_EQUAL(fine, stem_diags_errors(q) == 0);
