@@ -116,17 +116,23 @@ bool stem_cli_is_result(const struct stem_plan_variant *v, uint32_t buffer)
     }
 }
 
+/* States come last among the external buffers that are results. */
+static bool fetched(const struct stem_cli_exec *e, const struct stem_plan_variant *v, uint32_t buffer)
+{
+    return stem_cli_is_result(v, buffer) && !(e->no_state && v->buffers[buffer].kind == STEM_BUFFER_STATE);
+}
+
 bool stem_cli_download(struct stem_rt *rt, const struct stem_cli_exec *e, uint32_t variant, struct stem_results *r,
                        struct stem_rt_error *err)
 {
     const struct stem_plan_variant *v = &e->plan->variants[variant];
     *r = (struct stem_results){0};
     for (uint32_t i = 0; i < v->n_buffers; i++)
-        r->bytes += stem_cli_is_result(v, i) ? v->buffers[i].bytes : 0;
+        r->bytes += fetched(e, v, i) ? v->buffers[i].bytes : 0;
     r->data = stem_xmalloc(r->bytes);
     uint64_t at = 0;
     for (uint32_t i = 0; i < e->plan->n_external; i++) {
-        if (!stem_cli_is_result(v, i))
+        if (!fetched(e, v, i))
             continue;
         if (stem_rt_download(rt, r->data + at, stem_exec_address(e->exec, i), v->buffers[i].bytes, err) != STEM_OK) {
             stem_results_free(r);

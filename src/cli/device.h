@@ -21,6 +21,7 @@ uint32_t stem_cli_target_sm(uint32_t sm);
 struct stem_cli_exec {
     const struct stem_plan *plan;
     struct stem_exec *exec;
+    bool no_state; /* states are no results: they are too large to be fetched each time */
 };
 bool stem_cli_exec_new(struct stem_rt *rt, const struct stem_plan *plan, const struct stem_exec_options *options,
                        const struct stem_cli_exec *share, struct stem_cli_exec *e, struct stem_rt_error *err);

@@ -94,7 +94,7 @@ static bool poison_outputs(struct stem_gpu *g, const struct stem_cli_exec *e, ui
         enum stem_buffer_kind kind = v->buffers[i].kind;
         if (!stem_cli_is_result(v, i))
             continue;
-        if (kind == STEM_BUFFER_INPUT) {
+        if (kind == STEM_BUFFER_INPUT || (kind == STEM_BUFFER_STATE && e->no_state)) {
             fine = stem_rt_fill(g->rt, &v->buffers[i], g->seed, stem_exec_address(e->exec, i), err) == STEM_OK;
             continue;
         }
