@@ -310,12 +310,14 @@ instance_as: %empty                     { $$ = (struct stem_ident){0}; }
 
 targets: name                           { struct stem_ast_target *t = stem_make_target(p, $name);
                                           $$ = (struct stem_ast_target_list){t, t}; }
-    | targets ',' name                  { $$ = $1; STEM_APPEND(&$$, stem_make_target(p, $name)); }
+    | targets ',' name                  { struct stem_ast_target *t = stem_make_target(p, $name);
+                                          $$ = $1; STEM_APPEND(&$$, t); }
     ;
 
 names: name                             { struct stem_ast_target *t = stem_make_target(p, $name);
                                           $$ = (struct stem_ast_target_list){t, t}; }
-    | names ',' name                    { $$ = $1; STEM_APPEND(&$$, stem_make_target(p, $name)); }
+    | names ',' name                    { struct stem_ast_target *t = stem_make_target(p, $name);
+                                          $$ = $1; STEM_APPEND(&$$, t); }
     ;
 
 mods: %empty                            { $$ = (struct stem_mods){.span = @$}; }

@@ -214,6 +214,11 @@ static void expanding(void)
         {LAYER MODEL("on b { repeat 2 as i { x = f[i, 1 - i](x); } } return x;"),
          "f[0,1].y pointwise \"i0 exp\" on a in f[0,1]\nf[0,1].out pointwise \"i0 i1 mul\" on b in f[0,1]\n"
          "f[1,0].y pointwise \"i0 exp\" on a in f[1,0]\nf[1,0].out pointwise \"i0 i1 mul\" on b in f[1,0]\n"},
+        /* three names each */
+        {"layer g(x: f32[T, N]) -> (a: f32[T, N], b: f32[T, N], c: f32[T, N]) { return exp(x), log(x), abs(x); }\n" MODEL(
+             "a, b, c = g(x); y = a * b - c after a, b, c; return y;"),
+         "g.a pointwise \"i0 exp\" in g\ng.b pointwise \"i0 log\" in g\ng.c pointwise \"i0 abs\" in g\n"
+         "y pointwise \"i0 i1 mul i2 sub\" after o0 after o1 after o2\n"},
         /* slices with gaps are copied for a kernel; whole rows are not */
         {"kernel k(in x: f32[T, 4], out y: f32[T, 4]) grid(1) block(1) {{ }}\n" MODEL(
              "y = k(x[:, 0:4]); return x * y[:, 0:1];"),
