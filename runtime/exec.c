@@ -132,6 +132,10 @@ static enum stem_status load_kernels(struct stem_exec *e, struct stem_rt_error *
         if (!code && p->kernels[i].max_smem > 48 * 1024)
             code = e->rt->d.func_set_attribute(e->kernels[i], STEM_CUDA_FUNC_MAX_DYNAMIC_SMEM,
                                                (int)p->kernels[i].max_smem);
+        /* Blocks of two kernels share a multiprocessor only if both want it split alike into shared memory and cache;
+         * to split it anew it must be empty, and a kernel that is launched early would start late. */
+        if (!code)
+            code = e->rt->d.func_set_attribute(e->kernels[i], STEM_CUDA_FUNC_SMEM_CARVEOUT, 100);
         if (code)
             return stem_fail_cuda(err, &e->rt->d, code, "kernel %s (dynamic shared memory %u bytes)",
                                   p->kernels[i].name, (unsigned)p->kernels[i].max_smem);

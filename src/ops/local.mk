@@ -7,7 +7,7 @@ libstem_core_la_SOURCES += %D%/copy/copy.c %D%/copy/copy.h %D%/copy/copy_ref.c
 libstem_core_la_SOURCES += %D%/embed/embed.c %D%/embed/embed.h %D%/embed/embed_ref.c
 libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h %D%/pointwise/pointwise.c \
 	%D%/pointwise/pointwise.h %D%/pointwise/pointwise_lower.c %D%/pointwise/pointwise_ref.c
-libstem_core_la_SOURCES += %D%/rmsnorm/rmsnorm.c %D%/rmsnorm/rmsnorm.h %D%/rmsnorm/rmsnorm_ref.c
+libstem_core_la_SOURCES += %D%/rmsnorm/add_rmsnorm.c %D%/rmsnorm/rmsnorm.c %D%/rmsnorm/rmsnorm.h %D%/rmsnorm/rmsnorm_ref.c
 libstem_core_la_SOURCES += %D%/silu_mul/silu_mul.c %D%/silu_mul/silu_mul.h %D%/silu_mul/silu_mul_ref.c
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 

@@ -297,6 +297,7 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
             free(s.fused[i]);
         }
     stem_fuse_epilogues(&s.f);
+    stem_fuse_norms(&s.f);
     return true;
 }
 

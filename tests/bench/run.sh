@@ -34,6 +34,8 @@ fi
 if wants peers; then
     echo; echo '## The same layers in PyTorch, by hand, in a CUDA graph'; echo
     needs_gpu && python3 "$here/peers/torch_moe.py" --tokens "${TOKENS:-1,4,16,64}" --replays 20
+    echo; echo '## With Triton kernels by hand'; echo
+    needs_gpu && python3 "$here/peers/triton_moe.py" --tokens "${TOKENS:-1,4,16,64}" --replays 20
 fi
 if wants kernels && [ -x "$here/kernels/run.sh" ]; then
     echo; echo '## Kernels against their bytes'; echo

@@ -109,7 +109,10 @@ FC_API CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value
     struct fc_function *f = fc_get(function, FC_FUNCTION);
     if (!f)
         return fc_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (value < 0 || (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > 227 << 10))
+    if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && (value < -1 || value > 100))
+        return fc_leave(CUDA_ERROR_INVALID_VALUE);
+    if ((value < 0 && attribute != CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) ||
+        (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > 227 << 10))
         return fc_leave(CUDA_ERROR_INVALID_VALUE);
     if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
         f->max_smem = (uint32_t)value;

@@ -99,6 +99,10 @@ UNIT_TESTS += %D%/test_latent
 %C%_test_latent_SOURCES = %D%/test_latent.c %D%/op_run.h %D%/unit.h
 %C%_test_latent_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_fused_ops
+%C%_test_fused_ops_SOURCES = %D%/test_fused_ops.c %D%/op_run.h %D%/unit.h
+%C%_test_fused_ops_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_expr
 %C%_test_expr_SOURCES = %D%/test_expr.c %D%/unit.h
 %C%_test_expr_LDADD = $(UNIT_LDADD)

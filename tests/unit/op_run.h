@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "ir/build.h"
+#include "ops/epilogue.h"
 #include "ops/ref.h"
 #include "unit.h"
 
@@ -57,12 +58,17 @@ static inline float at(const struct run *r, uint32_t k, int64_t i)
     return stem_ref_load(r->t[k].dtype, r->data[k], i);
 }
 
-/* Calls the reference; the last operand is the result. */
+/* Calls the reference; the last operands are the results. */
+static inline void execute_for(struct run *r, uint32_t n_out)
+{
+    struct stem_concrete c = {.def = r->def, .operand = r->t, .n_in = r->n - n_out, .n_out = n_out, .attrs = r->attrs,
+                              .n_attrs = r->def->n_attrs};
+    stem_op_reference(&c, r->data);
+}
+
 static inline void execute(struct run *r)
 {
-    struct stem_concrete c = {
-        .def = r->def, .operand = r->t, .n_in = r->n - 1, .n_out = 1, .attrs = r->attrs, .n_attrs = r->def->n_attrs};
-    r->def->reference(&c, r->data);
+    execute_for(r, 1);
 }
 
 static inline void finish(struct run *r)

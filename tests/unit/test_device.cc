@@ -14,6 +14,7 @@
 #include "gqa_store/gqa_store.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
+#include "rmsnorm/rmsnorm.cuh"
 #include "route/route.cuh"
 
 #include "emulate/check.h"
@@ -332,7 +333,7 @@ static void experts_plain(mixture d)
 
 /* ---- route ---- */
 
-template <class E, int SLOTS, int WARPS, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
+template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
 static void route(const char *score, int tokens, int experts, int k, int groups, int top, bool renormalize, int odd)
 {
     array<E> logits(tokens * experts, 3);
@@ -347,7 +348,7 @@ static void route(const char *score, int tokens, int experts, int k, int groups,
         r.operand(bias.data(), {experts});
     r.operand(ids_want.data(), {tokens, k}).operand(weights_want.data(), {tokens, k}).run(2);
     emu_launch({(unsigned)tokens, 1, 1}, 32 * WARPS, 1, 0, [&] {
-        stem_route<E, SLOTS, WARPS, SCORE, BIAS, LIMIT, TOP2>(logits.data(), BIAS ? bias.data() : nullptr, ids.data(),
+        stem_route<E, WARPS, SEGMENT, SCORE, BIAS, BIAS && WARPS != 32, LIMIT, TOP2>(logits.data(), BIAS ? bias.data() : nullptr, ids.data(),
                                                               weights.data(), experts, k, groups, top ? top : groups,
                                                               renormalize, 2.5f);
     });
@@ -360,6 +361,38 @@ static void route(const char *score, int tokens, int experts, int k, int groups,
     failures += !good;
     if (!good)
         printf("FAIL route %s e%d k%d groups %d/%d odd %d\n", score, experts, k, top, groups, odd);
+}
+
+/* ---- add_rmsnorm: the same bits as the sum, then rmsnorm ---- */
+
+template <class E, int V> struct sum_of_two {
+    const E *a, *b;
+    long long n;
+    stem_vec<E, V> operator()(long long row, int c) const
+    {
+        stem_vec<E, V> r, x = stem_load<V>(a + row * n + c * V), y = stem_load<V>(b + c * V);
+        for (int k = 0; k < V; k++)
+            r.at[k] = stem_round<E>::from(stem_float(x.at[k]) + stem_float(y.at[k]));
+        return r;
+    }
+};
+
+template <class E, int V, int K> static void add_rmsnorm(int rows, int n)
+{
+    array<E> a(rows * n, 1), b(n, 1), h(rows * n), y(rows * n), h_want(rows * n), want(rows * n), alone(rows * n);
+    array<float> w(n, 1);
+    reference("add_rmsnorm").set("expr", "i0 i1 add").set("dtype", type_of((E *)0) == STEM_F32 ? "f32" : "bf16").set("eps", 0.5)
+        .operand(w.data(), {n}).operand(a.data(), {rows, n}).operand(b.data(), {n}).operand(h_want.data(), {rows, n})
+        .operand(want.data(), {rows, n}).run(2);
+    unsigned threads = (n / V + 31) / 32 * 32;
+    threads = K > 0 ? (threads / K + 31) / 32 * 32 : 32;
+    emu_launch({(unsigned)rows, 1, 1}, threads, 1, 0, [&] {
+        stem_add_rmsnorm<E, float, V, K>(sum_of_two<E, V>{a.data(), b.data(), n}, w.data(), h.data(), y.data(), n, 0.5f);
+    });
+    emu_launch({(unsigned)rows, 1, 1}, threads, 1, 0,
+               [&] { stem_rmsnorm<E, float, V, K>(h.data() + blockIdx.x * n, w.data(), alone.data() + blockIdx.x * n, n, 1, 0.5f); });
+    compare("add_rmsnorm, the sum", h, h_want, h, 1e-9);
+    compare("add_rmsnorm", y, want, alone, bound_of((E *)0));
 }
 
 int main()
@@ -398,6 +431,9 @@ int main()
     gqa_store<__half, 48, 1, false, true>(4, 4, 1, 0);
     mla_store<float, 768, 32, 1, 0, false>(6, 3);
     mla_store<__half, 1024, 64, 8, 1, false>(6, 16);
+    add_rmsnorm<bf16, 8, 1>(3, 520);
+    add_rmsnorm<bf16, 2, 4>(2, 250);
+    add_rmsnorm<float, 1, 0>(2, 77);
     for (bool wild : {false, true})
         for (int t : {1, 4, 5, 20, 67}) {
             experts<bf16, 1, 4, 8, 2, 3, 4>({t, 3, 5, 72, 24, wild});
@@ -406,11 +442,11 @@ int main()
     experts<bf16, 1, 4, 4, 2, 3, 2>({6, 8, 300, 16, 8, false});
     experts_plain({5, 3, 4, 19, 7, true});
     for (int odd : {0, 1, 2}) {
-        route<bf16, 3, 4, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 5, 384, 8, 1, 0, true, odd);
-        route<float, 2, 4, STEM_SCORE_SOFTMAX, true, true, true>("softmax", 5, 256, 6, 8, 3, false, odd);
-        route<__half, 1, 2, STEM_SCORE_NONE, false, true, false>("none", 5, 60, 4, 4, 2, false, odd);
-        route<float, 8, 4, STEM_SCORE_SIGMOID, false, false, true>("sigmoid", 2, 1000, 32, 1, 0, true, odd);
-        route<float, 1, 1, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);
+        route<bf16, 12, 32, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 5, 384, 8, 1, 0, true, odd);
+        route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true>("softmax", 5, 256, 6, 8, 3, false, odd);
+        route<__half, 2, 8, STEM_SCORE_NONE, false, true, false>("none", 5, 60, 4, 4, 2, false, odd);
+        route<float, 32, 16, STEM_SCORE_SIGMOID, false, false, true>("sigmoid", 2, 1000, 32, 1, 0, true, odd);
+        route<float, 1, 32, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);
     }
     printf("device code: %d of %d checks failed\n", failures, checks);
     return failures != 0;

@@ -228,5 +228,33 @@ static void joins(void)
     }
 }
 
+/* ---- a sum and its normalisation ---- */
+
+static void norms(void)
+{
+    for (int way = 0; way < 4; way++) {
+        struct pointwise t = pointwise_new();
+        struct stem_value_id norm = buffer(&t, "n", STEM_BF16, 0, 64), w = buffer(&t, "m", STEM_BF16, 64, 64),
+                             a = t.x;
+        if (way == 1) /* then the linear adds */
+            a = call(&t, "a", "linear", t.x, w);
+        if (way == 2) /* what is normalised is on another stream */
+            t.b.pin.n = 1;
+        struct stem_value_id h = pw(&t, "h", "i0 i1 add", a, t.y);
+        t.b.pin.n = 0;
+        if (way == 3) /* the weight is made later */
+            norm = call(&t, "v", "copy", norm, NONE);
+        call(&t, "r", "rmsnorm", h, norm);
+        pw(&t, "z", "i0 i1 mul", h, t.y);
+        static const char *const expected[] = {
+            "h add_rmsnorm expr=i0 i1 add dtype=bf16\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+            "h linear " THEN("i0 i1 add", "bf16") " (y)\nr rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+            "h pointwise expr=i0 i1 add dtype=bf16\nr rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+            "h pointwise expr=i0 i1 add dtype=bf16\nv copy\nr rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+        };
+        check_epilogues(&t, expected[way]);
+    }
+}
+
 UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
-          {"no epilogues", no_epilogues}, {"joins", joins})
+          {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms})

@@ -66,7 +66,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         stem_experts_lower_down_packed(c, &s, t, a, l);
         return;
     }
-    const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
+    const uint32_t mt = s.tokens == 1 ? 1 : 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
     uint32_t nt = stem_experts_nt(&s), stages = 4, ring = stem_stream_ring_bytes(mt, nt, stages, warps);
     uint32_t sums = (uint32_t)(s.tile * (warps * (16 * mt + 4) + s.k) * 4);
     while (stages > 2 && ring + sums + groups > stem_stream_sm_smem(t) / 2)

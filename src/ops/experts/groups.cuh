@@ -3,7 +3,8 @@
  * Which tokens chose which expert. A *pair* is (token, j): the token's j-th choice. Each block makes its own copy of
  * the grouping in shared memory from the ids; that costs less than a launch of its own and a trip through memory.
  *
- * Groups are sorted by expert; one with more pairs than a tile has columns is split. Pairs whose id is not in
+ * Groups are in order of their first pair if there are few pairs, else of their expert; one with more pairs than a tile
+ * has columns is split. Pairs whose id is not in
  * 0..E-1 are left out, as is a pair whose token has the same expert at a smaller j (its scale is added to that
  * one's).
  *
@@ -44,27 +45,29 @@ __device__ __forceinline__ void stem_groups_few(stem_groups *s, const int *ids, 
     float part = merged && lane < pairs ? stem_load_fresh(scale + lane) : 0.0f, whole = 0;
     if (id < 0 || id >= experts)
         id = -1 - lane;
-    unsigned same = __match_any_sync(all, id);
-    unsigned below = (1u << lane) - 1, own = same & below & ~((1u << (token * k)) - 1);
-    bool valid = id >= 0 && own == 0;
+    unsigned same = __match_any_sync(all, id), below = (1u << lane) - 1;
+    bool repeated = id >= 0 && (same & below & ~((1u << (token * k)) - 1));
+    unsigned repeats = __ballot_sync(all, repeated);
+    bool valid = id >= 0 && !repeated;
+    if (merged)
+        whole = part;
+    for (int q = 0; merged && repeats && q < pairs; q++) {
+        int id_q = __shfl_sync(all, id, q);
+        float part_q = __shfl_sync(all, part, q);
+        whole = (q == 0 ? 0.0f : whole) + (id_q == id && q / k == token ? part_q : 0.0f);
+    }
     same &= __ballot_sync(all, valid);
     int count = valid ? __popc(same) : 0, place = __popc(same & below);
     int n_groups = valid && place == 0 ? (count + width - 1) / width : 0;
-    int group = 0, begin = 0, total = 0;
-#pragma unroll 1
-    for (int q = 0; q < pairs; q++) {
-        int id_q = __shfl_sync(all, id, q), groups_q = __shfl_sync(all, n_groups, q);
-        int valid_q = __shfl_sync(all, (int)valid, q);
-        float part_q = __shfl_sync(all, part, q);
-        whole += id_q == id && q / k == token ? part_q : 0.0f;
-        total += groups_q;
-        if (id_q < id) {
-            group += groups_q;
-            begin += valid_q;
-        }
+    int own = n_groups ? count << 16 | n_groups : 0, sum = own; /* pairs << 16 | groups, of the lanes so far */
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+        int v = __shfl_up_sync(all, sum, d);
+        sum += lane >= d ? v : 0;
     }
-    if (lane == 0)
-        s->n = total;
+    int group = (sum - own) & 0xffff, begin = __shfl_sync(all, (sum - own) >> 16, same ? __ffs(same) - 1 : 0);
+    if (lane == 31)
+        s->n = sum & 0xffff;
     for (int i = 0; i < n_groups; i++) {
         s->expert[group + i] = id;
         s->begin[group + i] = begin + i * width;

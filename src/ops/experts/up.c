@@ -70,7 +70,9 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         stem_experts_lower_up_packed(c, &s, t, a, l);
         return;
     }
-    uint32_t nt = stem_experts_nt(&s), warps = 8, stages = nt == 1 ? 4 : 3, fixed = 8 << 10; /* groups, reserved */
+    /* Three stages fill the memory's queue, and leave a quarter of the shared memory to the shared expert and to the
+     * first blocks of experts_down. */
+    uint32_t nt = stem_experts_nt(&s), warps = 8, stages = 3, fixed = 8 << 10; /* groups, reserved */
     uint32_t half = stem_stream_sm_smem(t) / 2 - fixed;
     while (stages > 2 && stem_stream_ring_bytes(1, nt, stages, warps) + stem_stream_tile_bytes(nt, warps) > half)
         stages--;

@@ -112,7 +112,10 @@ static struct shape shape_of(struct product p, const struct stem_target *t)
     struct shape s = {.nt = p.m <= 8 ? 1 : p.m <= 16 ? 2 : p.m <= 32 ? 4 : 8, .cluster = 1};
     uint32_t warps = 8;
     for (;;) {
-        s.kparts = power_of_two_up_to(chunks, warps);
+        /* A short k is no work to share: small blocks find room beside those of another kernel. */
+        s.kparts = chunks <= 4 && s.nt <= 2 ? 1 : power_of_two_up_to(chunks, warps);
+        if (s.kparts == 1 && warps > 2)
+            warps = 2;
         s.groups = warps / s.kparts;
         if (t->sm >= 90) { /* as long as every block of the grid is resident at once */
             int64_t blocks = (tiles + s.groups - 1) / s.groups;

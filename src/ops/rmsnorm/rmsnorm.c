@@ -8,7 +8,7 @@
 #include "ops/rule.h"
 #include "ops/strided.h"
 
-enum { MAX_THREADS = 1024, MAX_CHUNKS = 4 };
+enum { MAX_CHUNKS = 4 };
 
 static bool infer(struct stem_infer *c)
 {
@@ -50,12 +50,12 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 }
 
 /* Elements of a 16-byte access to x that the row length and the offsets allow; the weight may be wider. */
-static uint32_t chunk(const struct stem_concrete *c)
+static uint32_t chunk(const struct stem_tensor *xwy)
 {
-    const struct stem_tensor *x = &c->operand[0];
+    const struct stem_tensor *x = &xwy[0];
     uint32_t width = stem_vector_width((uint64_t)x->dim[x->rank - 1], 128 / stem_dtype_bits(x->dtype));
     for (int i = 0; i < 3; i++)
-        while (width > 1 && c->operand[i].offset % (width * stem_dtype_bits(c->operand[i].dtype) / 8))
+        while (width > 1 && xwy[i].offset % (width * stem_dtype_bits(xwy[i].dtype) / 8))
             width /= 2;
     for (uint32_t d = 0; d < x->rank; d++) {
         bool last = d + 1 == x->rank;
@@ -63,6 +63,18 @@ static uint32_t chunk(const struct stem_concrete *c)
             width = last ? 1 : stem_vector_width((uint64_t)x->stride[d], width);
     }
     return width;
+}
+
+struct stem_norm_shape stem_norm_shape(const struct stem_tensor *xwy)
+{
+    uint64_t length = (uint64_t)xwy->dim[xwy->rank - 1];
+    uint32_t width = chunk(xwy);
+    uint64_t chunks = length / width, threads = (chunks + 31) / 32 * 32;
+    if (threads > STEM_NORM_MAX_THREADS)
+        threads = STEM_NORM_MAX_THREADS;
+    uint64_t each = (chunks + threads - 1) / threads;
+    return (struct stem_norm_shape){width, (uint32_t)threads, each > MAX_CHUNKS ? 0 : (uint32_t)each,
+                                    (uint32_t)(stem_tensor_elements(xwy) / length)};
 }
 
 /* Statements that set o0 to where row blockIdx.x of x begins. */
@@ -87,14 +99,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                   struct stem_lowered *l)
 {
     const struct stem_tensor *x = &c->operand[0], *w = &c->operand[1];
-    uint32_t width = chunk(c);
-    uint64_t length = (uint64_t)x->dim[x->rank - 1], chunks = length / width;
-    uint64_t threads = (chunks + 31) / 32 * 32;
+    struct stem_norm_shape s = stem_norm_shape(c->operand);
     (void)t;
-    if (threads > MAX_THREADS)
-        threads = MAX_THREADS;
-    uint64_t each = (chunks + threads - 1) / threads;
-    uint32_t kept = each > MAX_CHUNKS ? 0 : (uint32_t)each;
     const char *tx = stem_c_type(x->dtype), *tw = stem_c_type(w->dtype);
     bool gaps = !stem_tensor_contiguous(x);
     struct stem_out o = {0};
@@ -102,22 +108,23 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     if (gaps)
         print_row(x, &o);
     stem_out_printf(&o, "    stem_rmsnorm<%s, %s, %u, %u>(x + %s, w, y + blockIdx.x * n, n, step, eps);\n}\n", tx, tw,
-                    width, kept, gaps ? "o0" : "blockIdx.x * n");
+                    s.width, s.kept, gaps ? "o0" : "blockIdx.x * n");
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
         .kernel = gaps ? stem_kernel_name(arena, "stem_rmsnorm_", o.text, o.len)
                        : stem_arena_printf(arena, "stem_rmsnorm_%s_%s_v%u_k%u", stem_dtype_name(x->dtype),
-                                           stem_dtype_name(w->dtype), width, kept),
+                                           stem_dtype_name(w->dtype), s.width, s.kept),
         .headers = {"common", "rmsnorm"},
-        .grid = {(uint32_t)rows(c), 1, 1},
-        .block = {(uint32_t)threads, 1, 1},
-        .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)length},
+        .grid = {s.rows, 1, 1},
+        .block = {s.threads, 1, 1},
+        .scalars = {{.kind = STEM_SCALAR_I64, .i = x->dim[x->rank - 1]},
                     {.kind = STEM_SCALAR_I64, .i = x->stride[x->rank - 1]},
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
         .n_scalars = 3,
         .waits = true,
     };
-    l->code = stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s%s", MAX_THREADS,
+    l->code = stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s%s",
+                                STEM_NORM_MAX_THREADS,
                                 l->kernel, stem_out_text(&o));
     stem_out_free(&o);
 }

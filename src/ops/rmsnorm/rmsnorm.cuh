@@ -27,6 +27,51 @@ __device__ __forceinline__ stem_vec<T, V> stem_scaled(const stem_vec<T, V> &v, c
     return r;
 }
 
+/* The same of a row that `sum(row, c)` makes chunk by chunk; it is stored to h. `sum` reads nothing of h and y. */
+template <typename T, typename W, int V, int K, typename Sum>
+__device__ __forceinline__ void stem_add_rmsnorm(const Sum &made, const W *weight, T *h, T *y, long long n, float eps)
+{
+    __shared__ float shared[33];
+    const int chunks = (int)(n / V);
+    constexpr int KEPT = K > 0 ? K : 1;
+    stem_vec<T, V> v[KEPT];
+    float sum = 0.0f;
+    h += blockIdx.x * n;
+    y += blockIdx.x * n;
+    stem_wait();
+    stem_launch_dependents();
+    if (K > 0) {
+        stem_vec<W, V> w[KEPT];
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int c = threadIdx.x + k * blockDim.x;
+            if (c < chunks) {
+                v[k] = made(blockIdx.x, c);
+                w[k] = stem_load<V>(weight + (long long)c * V);
+                stem_store(h + (long long)c * V, v[k]);
+                sum += stem_squares<V>(v[k]);
+            }
+        }
+        float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) {
+            int c = threadIdx.x + k * blockDim.x;
+            if (c < chunks)
+                stem_store(y + (long long)c * V, stem_scaled<V>(v[k], w[k], scale));
+        }
+    } else {
+        for (int c = threadIdx.x; c < chunks; c += blockDim.x) {
+            v[0] = made(blockIdx.x, c);
+            stem_store(h + (long long)c * V, v[0]);
+            sum += stem_squares<V>(v[0]);
+        }
+        float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
+        for (int c = threadIdx.x; c < chunks; c += blockDim.x) /* each thread reads what it wrote */
+            stem_store(y + (long long)c * V, stem_scaled<V>(stem_load<V>(h + (long long)c * V),
+                                                            stem_load<V>(weight + (long long)c * V), scale));
+    }
+}
+
 template <typename T, typename W, int V, int K>
 __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, long long n, long long step,
                                              float eps)

@@ -95,6 +95,15 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)tokens};
 }
 
+/* Experts of a segment: as many as leave half as many again as k, so that little more than k experts are candidates. */
+static uint32_t segment_of(uint32_t warps, int64_t k)
+{
+    uint32_t segment = 32;
+    while (segment > 4 && warps * (32 / segment) < 3 * k / 2)
+        segment /= 2;
+    return segment;
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
@@ -104,30 +113,32 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups");
     bool limit = top && top < groups, top2 = !strcmp(stem_op_attr(c->def, c->attrs, "group_score")->text, "top2");
     const char *upper = !strcmp(score, "softmax") ? "SOFTMAX" : !strcmp(score, "sigmoid") ? "SIGMOID" : "NONE";
-    uint32_t parts = (uint32_t)((logits->dim[1] + 31) / 32), warps = parts < 4 ? parts : 4,
-             slots = (parts + warps - 1) / warps;
+    uint32_t warps = (uint32_t)((logits->dim[1] + 31) / 32), segment = segment_of(warps, int_attr(c->attrs, "k"));
+    bool early = has_bias(c) && c->constant >> 1 & 1;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "route"},
                                .grid = {(uint32_t)logits->dim[0], 1, 1},
                                .block = {32 * warps, 1, 1},
                                .waits = true};
     l->kernel =
-        stem_arena_printf(a, "stem_route_%s_e%u_%s%s%s", stem_dtype_name(logits->dtype), slots * warps * 32, score,
+        stem_arena_printf(a, "stem_route_%s_e%u_s%u_%s%s%s%s", stem_dtype_name(logits->dtype), warps * 32, segment, score,
                           c->n_in < 2   ? ""
                           : has_bias(c) ? "_bias"
                                         : "_nobias",
+                          early ? "_w" : "",
                           !limit ? ""
                           : top2 ? "_top2"
                                  : "_max");
+    l->early = early ? 1u << 1 : 0;
     const char *bias = c->n_in > 1 ? "const float *bias, " : "";
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *logits, %sint *ids, float *weights, "
         "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n"
-        "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
+        "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
         "top_groups, renormalize, scale);\n}\n",
-        32 * warps, l->kernel, type, bias, type, slots, warps, upper, has_bias(c) ? "true" : "false",
-        limit ? "true" : "false", top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
+        32 * warps, l->kernel, type, bias, type, warps, segment, upper, has_bias(c) ? "true" : "false",
+        early ? "true" : "false", limit ? "true" : "false", top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
     const int64_t v[] = {logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
                          int_attr(c->attrs, "renormalize")};
     for (l->n_scalars = 0; l->n_scalars < 5; l->n_scalars++)

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses k experts for each token; one block for each token. Each warp picks the best k of its share of the experts
- * (expert (i * WARPS + warp) * 32 + lane is slot i of a lane); the picks of all warps are then ranked against each
- * other. Greatest first; equal ones, and NaN (below every number), by the smaller index.
+ * Chooses k experts for each token; one block for each token, one thread for each expert. Greatest first; equal ones,
+ * and NaN (below every number), by the smaller index.
+ *
+ * The greatest of each segment of SEGMENT experts are ranked among themselves: the k-th of these bounds the k-th of
+ * all experts from below, so that few experts are left as candidates, and these are ranked against each other. With
+ * fewer than k segments every expert is a candidate.
+ *
+ * Every block goes through all of this twice, first on numbers of its own while it waits for its predecessor: what
+ * takes longest is fetching the instructions.
  */
 #ifndef STEM_ROUTE_CUH
 #define STEM_ROUTE_CUH
@@ -11,10 +17,12 @@
 
 enum stem_score { STEM_SCORE_SOFTMAX, STEM_SCORE_SIGMOID, STEM_SCORE_NONE };
 
-/* One warp's picks, best first; key 0: none. */
-struct stem_picks {
-    unsigned key[4 * 32], expert[4 * 32];
-    float score[4 * 32];
+struct stem_candidates {
+    unsigned top[1024];               /* the greatest key of each segment */
+    unsigned key[1024], expert[1024]; /* of each candidate */
+    float score[1024];
+    float chosen[32]; /* scores of the k best */
+    int n;            /* candidates */
 };
 
 /* Keeps order: a < b exactly if key(a) < key(b); NaN is 1, and 0 is free for "taken". */
@@ -28,28 +36,18 @@ __device__ __forceinline__ unsigned stem_route_key(float v)
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* score[] of the softmax; `shared` has room for 2 * WARPS floats. */
-template <int SLOTS, int WARPS>
-__device__ __forceinline__ void stem_route_softmax(float (&score)[SLOTS], int experts, float *shared)
+/* The score of the softmax; `shared` has room for 2 * WARPS floats. */
+template <int WARPS> __device__ __forceinline__ float stem_route_softmax(float logit, bool inside, float *shared)
 {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    float top = -STEM_INF, sum = 0;
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++)
-        top = fmaxf(top, score[i]);
-    top = stem_warp_max(top);
+    float top = stem_warp_max(logit);
     if (lane == 0)
         shared[warp] = top;
     __syncthreads();
 #pragma unroll
     for (int w = 0; w < WARPS; w++)
         top = fmaxf(top, shared[w]);
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
-        score[i] = (i * WARPS + warp) * 32 + lane < experts ? expf(score[i] - top) : 0.0f;
-        sum += score[i];
-    }
-    sum = stem_warp_sum(sum);
+    float score = inside ? expf(logit - top) : 0.0f, sum = stem_warp_sum(score);
     if (lane == 0)
         shared[WARPS + warp] = sum;
     __syncthreads();
@@ -57,9 +55,7 @@ __device__ __forceinline__ void stem_route_softmax(float (&score)[SLOTS], int ex
 #pragma unroll
     for (int w = 0; w < WARPS; w++)
         sum += shared[WARPS + w];
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++)
-        score[i] /= sum;
+    return score / sum;
 }
 
 /* Bit g: group g is among the top_groups with the largest group score. Each warp finds it for itself. */
@@ -94,105 +90,124 @@ __device__ __forceinline__ unsigned stem_route_groups(const float *choice, int e
     return kept;
 }
 
-/* The warp's best k, into picks[warp * k ...]. */
-template <int SLOTS, int WARPS>
-__device__ __forceinline__ void stem_route_pick(unsigned (&key)[SLOTS], const float (&score)[SLOTS], int k,
-                                                stem_picks *picks)
+/* The k-th greatest of the segments' greatest keys, 0 if there are fewer segments. The same in every warp. */
+template <int SEGMENTS> __device__ __forceinline__ unsigned stem_route_bound(const unsigned *top, int k)
 {
-    const unsigned all = 0xffffffffu;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-#pragma unroll 1
-    for (int j = 0; j < k; j++) {
-        unsigned best = 0, expert = all;
-        float value = 0;
+    int lane = threadIdx.x & 31;
+    unsigned bound = 0;
 #pragma unroll
-        for (int i = 0; i < SLOTS; i++)
-            if (key[i] > best) {
-                best = key[i];
-                expert = (i * WARPS + warp) * 32 + lane;
-                value = score[i];
-            }
-        unsigned top = __reduce_max_sync(all, best);
-        unsigned winner = __reduce_min_sync(all, best == top ? expert : all);
-        if (expert == winner && (best || lane == 0)) {
-            picks->key[warp * k + j] = best;
-            picks->expert[warp * k + j] = expert;
-            picks->score[warp * k + j] = value;
-        }
-#pragma unroll
-        for (int i = 0; i < SLOTS; i++)
-            if ((unsigned)((i * WARPS + warp) * 32 + lane) == winner)
-                key[i] = 0;
+    for (int base = 0; base < SEGMENTS; base += 32) {
+        int own = base + lane, rank = 0;
+        unsigned key = own < SEGMENTS ? top[own] : 0;
+#pragma unroll 8
+        for (int i = 0; i < SEGMENTS; i++)
+            rank += top[i] > key || (top[i] == key && i < own);
+        if (own < SEGMENTS && rank == k - 1)
+            bound = key;
+    }
+    return __reduce_max_sync(0xffffffffu, bound);
+}
+
+/* Puts this thread's expert among the candidates if it is one; the order is that of nothing. */
+__device__ __forceinline__ void stem_route_add(stem_candidates *c, unsigned key, unsigned bound, float score)
+{
+    int lane = threadIdx.x & 31, base = 0;
+    unsigned who = __ballot_sync(0xffffffffu, key && key >= bound);
+    if (!who)
+        return;
+    if (lane == 0)
+        base = atomicAdd(&c->n, __popc(who));
+    base = __shfl_sync(0xffffffffu, base, 0);
+    if (who >> lane & 1) {
+        int at = base + __popc(who & ((1u << lane) - 1));
+        c->key[at] = key;
+        c->expert[at] = threadIdx.x;
+        c->score[at] = score;
     }
 }
 
-/* Block: 32 * WARPS threads, WARPS <= 4; grid: tokens. SLOTS * WARPS * 32 >= experts; k <= 32. */
-template <class E, int SLOTS, int WARPS, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
+/* Candidate number `at` takes the place that its rank is. */
+__device__ __forceinline__ void stem_route_place(stem_candidates *c, int at, int n, int k, int *ids)
+{
+    unsigned own = c->key[at], expert = c->expert[at];
+    int rank = 0;
+#pragma unroll 4
+    for (int q = 0; q < n; q++)
+        rank += c->key[q] > own || (c->key[q] == own && c->expert[q] < expert);
+    if (rank < k) {
+        c->chosen[rank] = c->score[at];
+        if (ids)
+            ids[rank] = (int)expert;
+    }
+}
+
+/* Block: 32 * WARPS threads, an expert each; grid: tokens. k <= 32; SEGMENT divides 32. EARLY: bias is a weight. */
+template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool EARLY, bool LIMIT, bool TOP2>
 __device__ __forceinline__ void stem_route(const E *logits, const float *bias, int *ids, float *weights, int experts,
                                            int k, int groups, int top_groups, int renormalize, float scale)
 {
-    __shared__ stem_picks picks;
-    __shared__ float shared[LIMIT ? SLOTS * WARPS * 32 : 2 * WARPS];
-    __shared__ float chosen[32];
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    float score[SLOTS], choice[SLOTS];
-    unsigned key[SLOTS];
-    logits += (long long)blockIdx.x * experts;
-    ids += (long long)blockIdx.x * k;
-    weights += (long long)blockIdx.x * k;
-    stem_wait();
-    stem_launch_dependents();
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
-        int e = (i * WARPS + warp) * 32 + lane;
-        score[i] = e < experts ? stem_float(logits[e]) : -STEM_INF;
-        choice[i] = BIAS && e < experts ? bias[e] : 0.0f;
-    }
-    if (SCORE == STEM_SCORE_SOFTMAX)
-        stem_route_softmax<SLOTS, WARPS>(score, experts, shared);
-#pragma unroll
-    for (int i = 0; i < SLOTS; i++) {
+    __shared__ stem_candidates found;
+    __shared__ float shared[LIMIT ? WARPS * 32 : 2 * WARPS];
+    constexpr int segments = WARPS * (32 / SEGMENT);
+    int tid = threadIdx.x, lane = tid & 31;
+    bool inside = tid < experts;
+    float own_bias = BIAS && EARLY && inside ? bias[tid] : 0.0f;
+#pragma unroll 1
+    for (int real = 0; real < 2; real++) {
+        float score = (float)(tid * 40503 & 1023) * 0.001f;
+        if (tid == 0)
+            found.n = 0;
+        if (real) {
+            stem_wait();
+            stem_launch_dependents();
+            if (inside)
+                score = stem_float(stem_load_fresh(logits + (long long)blockIdx.x * experts + tid));
+            if (BIAS && !EARLY && inside)
+                own_bias = stem_load_fresh(bias + tid);
+        }
+        if (SCORE == STEM_SCORE_SOFTMAX)
+            score = stem_route_softmax<WARPS>(inside ? score : -STEM_INF, inside, shared);
         if (SCORE == STEM_SCORE_SIGMOID)
-            score[i] = 1.0f / (1.0f + expf(-score[i]));
-        choice[i] = BIAS ? score[i] + choice[i] : score[i];
-        key[i] = (i * WARPS + warp) * 32 + lane < experts ? stem_route_key(choice[i]) : 0;
-    }
-    if (LIMIT) {
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < SLOTS; i++)
-            shared[(i * WARPS + warp) * 32 + lane] = choice[i];
-        __syncthreads();
-        unsigned kept = stem_route_groups<TOP2>(shared, experts, groups, top_groups);
-#pragma unroll
-        for (int i = 0; i < SLOTS; i++) {
-            int e = (i * WARPS + warp) * 32 + lane;
-            if (e < experts && !(kept >> (e / (experts / groups)) & 1))
-                key[i] = 0;
+            score = 1.0f / (1.0f + expf(-score));
+        float choice = BIAS ? score + own_bias : score;
+        unsigned key = inside ? stem_route_key(choice) : 0;
+        if (LIMIT) {
+            __syncthreads();
+            shared[tid] = choice;
+            __syncthreads();
+            unsigned kept = stem_route_groups<TOP2>(shared, experts, groups, top_groups);
+            if (inside && !(kept >> (tid / (experts / groups)) & 1))
+                key = 0;
         }
-    }
-    stem_route_pick<SLOTS, WARPS>(key, score, k, &picks);
-    __syncwarp();
-    __syncthreads();
-    if (warp > 0)
-        return;
-    for (int c = lane; c < WARPS * k; c += 32) {
-        unsigned own = picks.key[c], expert = picks.expert[c];
-        int rank = 0;
-#pragma unroll 4
-        for (int q = 0; q < WARPS * k; q++)
-            rank += picks.key[q] > own || (picks.key[q] == own && picks.expert[q] < expert);
-        if (rank < k && own) {
-            ids[rank] = (int)expert;
-            chosen[rank] = picks.score[c];
+        unsigned top = key;
+#pragma unroll
+        for (int d = SEGMENT / 2; d; d >>= 1) {
+            unsigned other = __shfl_xor_sync(0xffffffffu, top, d);
+            top = other > top ? other : top;
         }
+        if (lane % SEGMENT == 0)
+            found.top[tid / SEGMENT] = top;
+        __syncthreads();
+        stem_route_add(&found, key, stem_route_bound<segments>(found.top, k), score);
+        __syncwarp();
+        __syncthreads();
+        int n = found.n;
+        int *to = real ? ids + (long long)blockIdx.x * k : nullptr;
+        if (tid < n)
+            stem_route_place(&found, tid, n, k, to);
+        __syncwarp();
+        if (n > 32)
+            __syncthreads();
+        if (tid < 32) {
+            float own = lane < k ? found.chosen[lane] : 0.0f, sum = 1e-20f;
+#pragma unroll 8
+            for (int j = 0; j < k; j++)
+                sum += __shfl_sync(0xffffffffu, own, j);
+            if (real && lane < k)
+                weights[(long long)blockIdx.x * k + lane] = renormalize ? own / sum * scale : own * scale;
+        }
+        __syncthreads(); /* `found` is used again */
     }
-    __syncwarp();
-    float sum = 1e-20f;
-    for (int j = 0; j < k; j++)
-        sum += chosen[j];
-    if (lane < k)
-        weights[lane] = renormalize ? chosen[lane] / sum * scale : chosen[lane] * scale;
 }
 
 #endif

@@ -61,14 +61,14 @@ __global__ void __launch_bounds__(32 * WARPS)
     stem_experts_down<E, MT, NT, STAGES, WARPS, true>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
 }
 template <class E>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(384)
     k_route(const E *logits, const float *bias, int *ids, float *weights, int experts, int k)
 {
-    stem_route<E, 3, 4, STEM_SCORE_SIGMOID, true, false, true>(logits, bias, ids, weights, experts, k, 1, 1, 1, 2.5f);
+    stem_route<E, 12, 32, STEM_SCORE_SIGMOID, true, true, false, true>(logits, bias, ids, weights, experts, k, 1, 1, 1, 2.5f);
 }
-__global__ void __launch_bounds__(128) k_route_groups(const float *logits, const float *bias, int *ids, float *weights)
+__global__ void __launch_bounds__(256) k_route_groups(const float *logits, const float *bias, int *ids, float *weights)
 {
-    stem_route<float, 2, 4, STEM_SCORE_SOFTMAX, true, true, true>(logits, bias, ids, weights, 256, 6, 8, 3, 0, 1.5f);
+    stem_route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true, true>(logits, bias, ids, weights, 256, 6, 8, 3, 0, 1.5f);
 }
 
 /* ---- reference kernels, written without the code under test ---- */

@@ -108,7 +108,7 @@ static void check_route_groups(void)
     float *weights = random_array<float>(tokens * k, 7, 1);
     int *ids;
     CHECK(cudaMalloc(&ids, tokens * k * sizeof(int)));
-    k_route_groups<<<tokens, 128>>>(logits, bias, ids, weights);
+    k_route_groups<<<tokens, 256>>>(logits, bias, ids, weights);
     CHECK(cudaDeviceSynchronize());
     std::vector<float> l(tokens * experts), b(experts), w(tokens * k);
     std::vector<int> got(tokens * k);
@@ -152,7 +152,7 @@ static void check_route(void)
     float *bias = random_array<float>(experts, 2, 0.2f), *weights = random_array<float>(tokens * k, 3, 1);
     int *ids;
     CHECK(cudaMalloc(&ids, tokens * k * sizeof(int)));
-    k_route<bf16><<<tokens, 128>>>(logits, bias, ids, weights, experts, k);
+    k_route<bf16><<<tokens, 384>>>(logits, bias, ids, weights, experts, k);
     CHECK(cudaDeviceSynchronize());
     std::vector<bf16> l(tokens * experts);
     std::vector<float> b(experts), w(tokens * k);
@@ -244,7 +244,7 @@ template <int NT> static void time_layer(arrays &a, const shape &d)
             if (dual)
                 CHECK(cudaEventRecord(fork, s));
             linear<bf16, bf16, NT, 2, 8, 1, 8>(a.x, a.gate[i], a.y, t, 384, 7168, s);
-            k_route<bf16><<<t, 128, 0, s>>>(a.y, a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK);
+            k_route<bf16><<<t, 384, 0, s>>>(a.y, a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK);
             up<bf16, U, US, 8>(a.x, a.ids[i], a.w13[i % SETS], a.h, d, 264, s);
             down<bf16, 2, 1, 3, 4>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
             if (dual)
@@ -271,7 +271,7 @@ static void time_tokens(arrays &a, int t)
         CHECK(cudaMemcpy(a.ids[i], ids.data(), ids.size() * 4, cudaMemcpyHostToDevice));
     }
     printf("-- T=%d, %.1f experts\n", t, a.distinct);
-    double us = time_of([&](int i, cudaStream_t s) { k_route<bf16><<<t, 128, 0, s>>>(a.gate[i], a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK); });
+    double us = time_of([&](int i, cudaStream_t s) { k_route<bf16><<<t, 384, 0, s>>>(a.gate[i], a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK); });
     report("route", t, us, t * EXPERTS * 2);
     if (t <= 8)
         time_linears<1>(a, t), time_layer<1>(a, d);

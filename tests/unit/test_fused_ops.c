@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the fuse pass makes of several ops has their bits: references of fused ops against those of the ops one by one.
+ */
+#include "op_run.h"
+
+static const enum stem_dtype floats[] = {STEM_F32, STEM_F16, STEM_BF16};
+
+static void text(struct run *r, const char *name, const char *value)
+{
+    ((struct stem_attr *)stem_op_attr(r->def, r->attrs, name))->text = value;
+}
+
+/* Operands like those of another run, by place. */
+static void like(struct run *r, const struct run *from, uint32_t k)
+{
+    operand(r, from->t[k].dtype, from->t[k].rank, from->t[k].dim);
+    memcpy(r->data[r->n - 1], from->data[k], stem_tensor_extent(&from->t[k]));
+}
+
+static bool same_bits(const struct run *a, uint32_t i, const struct run *b, uint32_t k)
+{
+    return !memcmp(a->data[i], b->data[k], stem_tensor_extent(&a->t[i]));
+}
+
+/* add_rmsnorm against pointwise, then rmsnorm: the same bits. */
+static void add_rmsnorm(void)
+{
+    for (int k = 0; k < 3; k++) {
+        const char *type = stem_dtype_name(floats[k]);
+        struct run both, sum, norm;
+        begin(&both, "add_rmsnorm");
+        operand(&both, STEM_F32, 1, (int64_t[]){70});
+        operand(&both, floats[k], 3, (int64_t[]){2, 3, 70});
+        operand(&both, floats[k], 1, (int64_t[]){70});
+        operand(&both, floats[k], 3, (int64_t[]){2, 3, 70});
+        operand(&both, floats[k], 3, (int64_t[]){2, 3, 70});
+        text(&both, "expr", "i0 i1 mul silu");
+        text(&both, "dtype", type);
+        both.attrs[0].f = 0.25;
+        execute_for(&both, 2);
+        begin(&sum, "pointwise");
+        like(&sum, &both, 1);
+        like(&sum, &both, 2);
+        operand(&sum, floats[k], 3, (int64_t[]){2, 3, 70});
+        text(&sum, "expr", "i0 i1 mul silu");
+        text(&sum, "dtype", type);
+        execute(&sum);
+        begin(&norm, "rmsnorm");
+        like(&norm, &sum, 2);
+        like(&norm, &both, 0);
+        operand(&norm, floats[k], 3, (int64_t[]){2, 3, 70});
+        norm.attrs[0].f = 0.25;
+        execute(&norm);
+        CU_ASSERT(same_bits(&both, 3, &sum, 2));
+        CU_ASSERT(same_bits(&both, 4, &norm, 2));
+        finish(&both);
+        finish(&sum);
+        finish(&norm);
+    }
+}
+
+/* linear with an epilogue against linear, silu_mul and pointwise: the same bits. */
+static void epilogue(void)
+{
+    struct run all, linear, silu, sum;
+    begin(&all, "linear");
+    operand(&all, STEM_BF16, 2, (int64_t[]){5, 48});
+    operand(&all, STEM_BF16, 2, (int64_t[]){36, 48});
+    operand(&all, STEM_F32, 2, (int64_t[]){5, 18});
+    operand(&all, STEM_F16, 1, (int64_t[]){18});
+    operand(&all, STEM_F16, 2, (int64_t[]){5, 18});
+    text(&all, "then", "i0 silu i1 mul as:bf16 i2 add i3 mul");
+    text(&all, "then_of", "bf16");
+    text(&all, "then_type", "f16");
+    text(&all, "halves", "1");
+    execute(&all);
+    begin(&linear, "linear");
+    like(&linear, &all, 0);
+    like(&linear, &all, 1);
+    operand(&linear, STEM_BF16, 2, (int64_t[]){5, 36});
+    execute(&linear);
+    begin(&silu, "silu_mul");
+    like(&silu, &linear, 2);
+    operand(&silu, STEM_BF16, 2, (int64_t[]){5, 18});
+    execute(&silu);
+    begin(&sum, "pointwise");
+    like(&sum, &silu, 1);
+    like(&sum, &all, 2);
+    like(&sum, &all, 3);
+    operand(&sum, STEM_F16, 2, (int64_t[]){5, 18});
+    text(&sum, "expr", "i0 i1 add i2 mul");
+    text(&sum, "dtype", "f16");
+    execute(&sum);
+    CU_ASSERT(same_bits(&all, 4, &sum, 3));
+    finish(&all);
+    finish(&linear);
+    finish(&silu);
+    finish(&sum);
+}
+
+UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue})
