@@ -35,11 +35,20 @@ __device__ __forceinline__ void stem_launch_dependents()
 #endif
 }
 
-/* Past the first-level cache: what another kernel wrote while this one could already have been running. */
+/* Past the first-level cache: what another kernel wrote while this one could already have been running. Volatile: the
+ * compiler takes an ordinary load past the cache for a pure function of its address, and moves it to before the wait. */
 template <typename T> __device__ __forceinline__ T stem_load_fresh(const T *p)
 {
 #if defined(__CUDA_ARCH__)
-    return __ldcg(p);
+    T v;
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "one access");
+    if (sizeof(T) == 2)
+        asm volatile("ld.global.cg.u16 %0, [%1];" : "=h"(*reinterpret_cast<unsigned short *>(&v)) : "l"(p));
+    else if (sizeof(T) == 4)
+        asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(*reinterpret_cast<unsigned *>(&v)) : "l"(p));
+    else
+        asm volatile("ld.global.cg.u64 %0, [%1];" : "=l"(*reinterpret_cast<unsigned long long *>(&v)) : "l"(p));
+    return v;
 #else
     return *p;
 #endif

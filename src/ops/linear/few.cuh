@@ -22,7 +22,11 @@ __device__ __forceinline__ uint4 stem_load_weight16(const void *p)
 }
 __device__ __forceinline__ uint4 stem_load_fresh16(const void *p)
 {
-    return __ldcg((const uint4 *)p);
+    uint4 v;
+    asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
 }
 
 #endif

@@ -285,10 +285,6 @@ inline float __int_as_float(int i)
 {
     return __uint_as_float((unsigned)i);
 }
-inline float rsqrtf(float v)
-{
-    return 1.0f / sqrtf(v);
-}
 inline float __expf(float v)
 {
     return expf(v);
