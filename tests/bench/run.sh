@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every figure of the README and docs/, as tables in Markdown on standard output.
-#   tests/bench/run.sh [headline|peers|kernels|lanes|compile|proof|all]      (default all; what needs a GPU says so)
+#   tests/bench/run.sh [headline|peers|kernels|models|lanes|compile|proof|all]      (default all; what needs a GPU says so)
 # From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,6 +40,10 @@ fi
 if wants kernels && [ -x "$here/kernels/run.sh" ]; then
     echo; echo '## Kernels against their bytes'; echo
     needs_gpu && "$here/kernels/run.sh"
+fi
+if wants models; then
+    echo; echo '## Whole models: decode steps'; echo
+    needs_gpu && bash "$here/models.sh"
 fi
 if wants lanes; then
     echo; echo '## Lanes: how exact the model is, for each file of measured graphs'; echo

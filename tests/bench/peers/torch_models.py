@@ -102,17 +102,21 @@ def make_weights(torch, c, layers, sets, device, dtype):
     return out
 
 
-def make_model(torch, c, context, routed_way, side):
-    F = torch.nn.functional
+def make_model(torch, c, context, routed_way, side, wide=None):
+    """Functions of a model; wide: the type of scores and sums, float32 unless given."""
+    F, wide = torch.nn.functional, wide or torch.float32
     h, k = c["hidden"], c["topk"]
 
     def silu_mul(x):
         n = x.shape[-1] // 2
         return F.silu(x[..., :n]) * x[..., n:]
 
-    def rotate(x, cos, sin):  # pairs (i, i + n / 2)
-        n = x.shape[-1] // 2
-        a, b = x[..., :n].float(), x[..., n:].float()
+    def rotate(x, cos, sin):  # neighbours for latent attention, else pairs (i, i + n / 2)
+        n, wide = x.shape[-1] // 2, x.to(cos.dtype)
+        if "latent" in c:
+            a, b = wide[..., 0::2], wide[..., 1::2]
+            return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2).to(x.dtype)
+        a, b = wide[..., :n], wide[..., n:]
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
 
     def mla(x, w, cache, rows, cos, sin):
@@ -126,7 +130,7 @@ def make_model(torch, c, context, routed_way, side):
         cache[rows, context - 1] = row
         absorbed = torch.bmm(q[..., :nope].transpose(0, 1), w["kv_up"][:, :nope]).transpose(0, 1)
         q = torch.cat((absorbed, rotate(q[..., nope:], cos.unsqueeze(1), sin.unsqueeze(1))), 2)
-        p = torch.softmax(torch.bmm(q, cache.transpose(1, 2)).float() * (nope + rope) ** -0.5, -1).to(x.dtype)
+        p = torch.softmax(torch.bmm(q, cache.transpose(1, 2)).to(cos.dtype) * (nope + rope) ** -0.5, -1).to(x.dtype)
         o = torch.bmm(p, cache[..., :latent])
         o = torch.bmm(o.transpose(0, 1), w["kv_up"][:, nope:].transpose(1, 2)).transpose(0, 1)
         return o.reshape(t, -1) @ w["o"].t()
@@ -142,7 +146,7 @@ def make_model(torch, c, context, routed_way, side):
         return o.reshape(t, -1) @ w["o"].t()
 
     def route(x, w):
-        scores = (x @ w["gate"].t()).float()
+        scores = (x @ w["gate"].t()).to(wide)
         scores = torch.sigmoid(scores) if c["score"] == "sigmoid" else torch.softmax(scores, -1)
         biased = scores + w["bias"] if c["score"] == "sigmoid" else scores
         ids = torch.topk(biased, k, dim=-1, sorted=False).indices
@@ -151,8 +155,8 @@ def make_model(torch, c, context, routed_way, side):
 
     def gather(x, w, ids):
         flat = ids.reshape(-1)
-        y = torch.bmm(w["w13"][flat], x.repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
-        return torch.bmm(w["w2"][flat], silu_mul(y).unsqueeze(2)).squeeze(2)
+        y = torch.bmm(w["w13"][flat].to(x.dtype), x.repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
+        return torch.bmm(w["w2"][flat].to(x.dtype), silu_mul(y).unsqueeze(2)).squeeze(2)
 
     def grouped(x, w, ids):
         flat = ids.reshape(-1)
@@ -167,7 +171,7 @@ def make_model(torch, c, context, routed_way, side):
     def routed(x, w):
         ids, scale = route(x, w)
         y = (gather if routed_way == "gather" else grouped)(x, w, ids)
-        return (y.view(x.shape[0], k, h).float() * scale.unsqueeze(2)).sum(1).to(x.dtype)
+        return (y.view(x.shape[0], k, h).to(wide) * scale.unsqueeze(2)).sum(1).to(x.dtype)
 
     def shared(x, w):
         return silu_mul(x @ w["s13"].t()) @ w["s2"].t()
@@ -199,7 +203,8 @@ def make_model(torch, c, context, routed_way, side):
                 join.record(side)
             main.wait_event(join)
             hidden = hidden + y + s
-        return torch.argmax((F.rms_norm(hidden, (h,), weights["norm"], 1e-6) @ weights["head"].t()).float(), -1)
+        last = F.rms_norm(hidden, (h,), weights["norm"], 1e-6)
+        return torch.argmax((last @ weights["head"].t()).float(), -1), last
 
     return attend, routed, shared, route, forward
 

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a model of examples/models and its PyTorch peer in bf16 are from the same model in float64.
+
+Full width, few layers, the same random weights, caches and positions: the normalised hidden state after the last layer is
+compared, token by token. A token for which rounding turned the choice of an expert counts like any other.
+
+    model_error.py MODEL FILE.stem [--tokens 1,16] [--layers 3] [--context 1024]
+Needs PyTorch with a GPU, and the mainstem module (PYTHONPATH=runtime/python, MAINSTEM_LIB).
+"""
+
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch_models  # noqa: E402
+
+NAMES = {  # weights of torch_models by their names in the .stem files
+    "deepseek_v2_lite": dict(norm1="norm", down="down", kv_norm="kv_norm", kv_up="up", o="o"),
+    "kimi_k25_rank": dict(norm1="norm", down="down", q_norm="q_norm", up="q_up", kv_norm="kv_norm", kv_up="kv_up", o="o"),
+    "qwen3_30b_a3b": dict(norm1="norm", down="qkv", q_norm="q_norm", k_norm="k_norm", o="o"),
+}
+MOE = dict(norm2="norm", gate="gate", bias="bias", w13="w13", w2="w2", s13="s13", s2="s2")
+WIDE = ("w13", "w2")  # cast where they are used: only the chosen experts
+
+
+def bound(name, weights, table, known):
+    """The program's tensors of all layers, as far as it has them."""
+    out = {"embeddings": table, "norm": weights["norm"], "head": weights["head"]}
+    for l, w in enumerate(weights["layers"]):
+        for ours, theirs in NAMES[name].items():
+            out[f"attention[{l}].{theirs}"] = w[ours]
+        if "up13" in w:
+            out.update({"mlp.norm": w["norm2"], "mlp.w13": w["up13"], "mlp.w2": w["up2"]})
+        else:
+            out.update({f"moe[{l}].{theirs}": w[ours] for ours, theirs in MOE.items() if ours in w})
+    return {k: v for k, v in out.items() if k in known}
+
+
+def errors(torch, got, want):
+    e = ((got.double() - want).norm(dim=1) / want.norm(dim=1)).sort().values
+    return e[len(e) // 2].item(), e[-1].item()
+
+
+def compare(torch, mainstem, name, path, tokens, layers, context):
+    c = dict(torch_models.CONFIGS[name], layers=layers)
+    weights = torch_models.make_weights(torch, c, layers, 0, "cuda", torch.bfloat16)
+    defines = dict(LAYERS=layers, SETS=layers, CONTEXT=context, SEQUENCES=tokens, EPS=1e-6, BASE=10000.0)
+    if "latent" in c:
+        defines.update(FACTOR=1.0)
+    program = mainstem.compile(path, dims={"T": [tokens]}, defines=defines)
+    pages = context // 64
+    table = torch.cat((weights["table"], torch.zeros(c["vocab"] - 1024, c["hidden"], device="cuda", dtype=torch.bfloat16)))
+    position = torch.arange(tokens, device="cuda", dtype=torch.int32) * 0 + context - 1
+    ids = (torch.arange(tokens, device="cuda", dtype=torch.int32) * 37) % 1024
+    given = bound(name, weights, table, program.tensors)
+    given.update(ids=ids, at=position, slot=torch.arange(tokens, device="cuda", dtype=torch.int32) * context + context - 1,
+                 table=torch.arange(tokens * pages, device="cuda", dtype=torch.int32).view(tokens, pages),
+                 next=torch.empty(tokens, device="cuda", dtype=torch.int32),
+                 last=torch.empty(tokens, c["hidden"], device="cuda", dtype=torch.bfloat16))  # fmt: skip
+    caches = []
+    for l in range(layers):
+        if "latent" in c:
+            row = torch.randn(tokens, context, c["latent"] + c["rope"], device="cuda").to(torch.bfloat16)
+            caches.append(row)
+            given[f"attention[{l}].cache"] = row.clone().view(tokens * pages, 64, -1)
+        else:
+            both = torch.randn(2, tokens, context, c["kv_heads"], c["head"], device="cuda").to(torch.bfloat16)
+            caches.append(both.transpose(2, 3).contiguous())
+            for i, kind in enumerate("kv"):
+                given[f"attention[{l}].{kind}"] = both[i].clone().view(tokens * pages, 64, c["kv_heads"], c["head"])
+    program.bind(given)
+    program.launch(T=tokens)
+    torch.cuda.synchronize()
+
+    width = c["rope"] if "latent" in c else c["head"]
+    angle = (context - 1.0) * 10000.0 ** -(torch.arange(0, width, 2, device="cuda", dtype=torch.float64) / width)
+    angle = angle.expand(tokens, -1)
+    rows, results = torch.arange(tokens, device="cuda"), {}
+    for kind, dtype, wide in (("bf16", torch.bfloat16, torch.float32), ("wide", torch.float64, torch.float64)):
+        attend, routed, shared, _, forward = torch_models.make_model(torch, c, context, "gather", None, wide)
+        cast = lambda d: {k: v if k in WIDE else v.to(dtype) for k, v in d.items()}  # noqa: E731
+        w = {k: v.to(dtype) for k, v in weights.items() if k != "layers"}
+        w["layers"] = [cast(layer) for layer in weights["layers"]]
+        if dtype == torch.bfloat16:
+            for layer, exact in zip(w["layers"], weights["layers"]):
+                layer.update({"bias": exact["bias"]} if "bias" in exact else {})
+        mine = [x.to(dtype) for x in caches] if dtype == torch.float64 else [x.clone() for x in caches]
+        results[kind] = forward(attend, routed, shared, w, ids.long(), mine, rows, torch.cos(angle).to(wide), torch.sin(angle).to(wide))
+        del w, mine
+    next_wide, want = results["wide"]
+    ours, worst = errors(torch, given["last"], want)
+    torch_error, torch_worst = errors(torch, results["bf16"][1], want)
+    same = (given["next"] == next_wide).sum().item()
+    print(f"| {name} | {layers} | {tokens} | {ours:.2e} ({worst:.2e}) | {torch_error:.2e} ({torch_worst:.2e}) | {same} of {tokens} |", flush=True)
+    program.close()
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("model", choices=NAMES)
+    p.add_argument("file")
+    p.add_argument("--tokens", default="1,16")
+    p.add_argument("--layers", type=int, default=3)
+    p.add_argument("--context", type=int, default=1024)
+    a = p.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no PyTorch")
+        return 77
+    if not torch.cuda.is_available():
+        print("skipped: no GPU")
+        return 77
+    import mainstem
+
+    print("| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | same token as float64 |")
+    print("|---|---|---|---|---|---|")
+    with torch.no_grad():
+        for t in a.tokens.split(","):
+            compare(torch, mainstem, a.model, a.file, int(t), a.layers, a.context)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
