@@ -17,14 +17,15 @@ check() {
     fi
 }
 
-# Each .md says how to make the model small: the -D of its line `mainstem run`.
+# Each .md says how to make the model small: the -D of its lines `mainstem run`.
 for model in "$dir"/*.stem; do
     name=$(basename "$model" .stem)
-    small=$(sed -n "s|^    mainstem run examples/models/$name.stem||p" "${model%.stem}.md" | head -1)
-    # shellcheck disable=SC2086
-    check "$name, small" "$MAINSTEM" run "$model" $small --device=cpu --dim T=1,4 --orders=3
-    # shellcheck disable=SC2086
-    check "$name, small, without fusion" "$MAINSTEM" run "$model" $small --device=cpu --dim T=3 --no-fuse
+    while read -r small; do
+        # shellcheck disable=SC2086
+        check "$name, small" "$MAINSTEM" run "$model" $small --device=cpu --dim T=1,4 --orders=3
+        # shellcheck disable=SC2086
+        check "$name, small, without fusion" "$MAINSTEM" run "$model" $small --device=cpu --dim T=3 --no-fuse
+    done < <(sed -n "s|^    mainstem run examples/models/$name.stem||p" "${model%.stem}.md")
     check "$name, whole" "$MAINSTEM" verify "$model" --dim T=1,64
 done
 echo "models: $passed passed, $failed failed"
