@@ -99,8 +99,8 @@ static void print_table(const struct stem_plan *p, uint32_t variant, const struc
     double each = stem_us_per_byte(v), sum = 0, length = f->when.length > 0 ? f->when.length : 1;
     for (uint32_t i = 0; i < n; i++)
         sum += rows[i].us;
-    printf("  profile        %.1f us from the first start to the last end, %u %s; ops take %.1f us, %.2f at a time\n",
-           f->when.length, f->n_lanes, f->graph ? "lanes" : "streams", sum, sum / length);
+    printf("  profile        %.1f us from the first start to the last end, %u %s%s; ops take %.1f us, %.2f at a time\n",
+           f->when.length, f->n_lanes, f->graph ? "lane" : "stream", f->n_lanes == 1 ? "" : "s", sum, sum / length);
     printf("  %-28s %6s %11s %7s %13s\n", "op", "count", "time", "share", "of the bound");
     for (uint32_t i = 0; i < n; i++)
         printf("  %-28.28s %6u %8.1f us %5.1f %% %11.1f %%\n", rows[i].kind, rows[i].count, rows[i].us,

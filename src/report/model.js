@@ -63,7 +63,7 @@ function dataEdges(m) {
 function lifetimes(m) {
   for (const b of m.buffers) {
     b.start = Infinity; b.end = 0;
-    for (const u of b.uses) { b.start = Math.min(b.start, u.op.start); b.end = Math.max(b.end, u.op.end); }
+    for (const u of b.uses) { b.start = Math.min(b.start, u.op.begin); b.end = Math.max(b.end, u.op.end); }
   }
   const temps = m.buffers.filter(b => b.kind === 0 && b.uses.length), marks = [];
   for (const b of temps) marks.push([b.start, b.bytes], [b.end, -b.bytes]);
@@ -102,6 +102,8 @@ function readVariant(index) {
   for (const i of v.critical) m.ops[i].critical = true;
   for (let s = 0; s < v.segments.length; s++)
     for (let i = v.segments[s][0]; i < v.segments[s][0] + v.segments[s][1]; i++) m.ops[i].segment = s;
+  // What is launched early touches nothing before the ops that it waits for have ended.
+  for (const op of m.ops) op.begin = Math.min(op.end, op.before.reduce((t, e) => Math.max(t, e.from.end), op.start));
   m.data = dataEdges(m);
   lifetimes(m);
   m.dataPath = dataPath(m);

@@ -109,7 +109,7 @@ function start() {
   for (const p of panels) {
     p.tab = html('button', { type: 'button', role: 'tab', id: 'tab-' + p.id, 'aria-controls': p.id }, byId('tabs'), p.title);
     p.tab.addEventListener('click', () => showPanel(p.id));
-    p.root = html('section', { class: 'panel', id: p.id, role: 'tabpanel', 'aria-labelledby': 'tab-' + p.id, hidden: '' }, byId('panels'));
+    p.root = html('section', { class: 'panel', id: p.id, role: 'tabpanel', 'aria-labelledby': 'tab-' + p.id, 'data-title': p.title, hidden: '' }, byId('panels'));
     p.view = p.build(p.root);
   }
   state.listeners.push(show => {
@@ -119,8 +119,8 @@ function start() {
     if (show && state.op) p.view.show(state.op);
   });
   document.addEventListener('keydown', onKey);
-  addEventListener('beforeprint', () => { for (const p of panels) { p.root.hidden = false; refreshPanel(p); if (p.view.plot) { p.view.plot.scale = 0; p.view.plot.draw(); } } });
-  addEventListener('afterprint', () => showPanel(current));
+  addEventListener('beforeprint', () => { for (const p of panels) { p.root.hidden = false; refreshPanel(p); if (p.view.plot) p.view.plot.print(true); } });
+  addEventListener('afterprint', () => { for (const p of panels) if (p.view.plot) p.view.plot.print(false); showPanel(current); });
   setVariant(0);
   showPanel('schedule');
 }

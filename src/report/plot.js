@@ -79,8 +79,14 @@ class Plot {
     if (a < s || b > s + this.room()) this.root.scrollLeft = a - this.room() / 3;
     this.later();
   }
+  print(on) { // all of it within the width, and back to where it was
+    if (on) { this.before = [this.scale, this.root.scrollLeft]; this.scale = 0; this.root.scrollLeft = 0; }
+    else if (this.before) { [this.scale, this.root.scrollLeft] = this.before; this.before = null; }
+    this.whole = on;
+    this.draw();
+  }
   size() {
-    if (!this.scale) this.scale = Math.max(this.room() / this.o.units(), this.o.first || 0);
+    if (!this.scale) this.scale = Math.max(this.room() / this.o.units(), this.whole ? 0 : this.o.first || 0);
     this.spacer.style.width = Math.ceil(this.o.units() * this.scale + this.o.left + 12) + 'px';
   }
   later() {

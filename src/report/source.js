@@ -28,8 +28,10 @@ function buildSource(panel) {
     remarks(0);
     data.text.replace(/\n$/, '').split('\n').forEach((text, i) => {
       const line = html('div', { class: 'line', 'data-line': i + 1 }, code);
-      html('span', { class: 'no' }, line, i + 1); html('span', { class: 'src' }, line, text);
-      chips(i + 1, html('span', { class: 'ops' }, line));
+      html('span', { class: 'no' }, line, i + 1);
+      const body = html('span', { class: 'text' }, line);
+      html('span', { class: 'src' }, body, text);
+      chips(i + 1, html('span', { class: 'ops' }, body));
       lines.push(line);
       remarks(i + 1);
     });
