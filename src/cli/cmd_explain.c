@@ -39,6 +39,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {{"all", 'a', 0, 0, "List every id with its title", 0}, {0}};
 static const struct argp argp = {options, parse, "ID", "Says what a diagnostic means and how to mend it.", 0, 0, 0};
 
+/* Paragraphs are filled anew; indented lines are programs and stand as they are. */
+static void print_filled(const char *text)
+{
+    enum { WIDTH = 96 };
+    size_t column = 0;
+    while (*text) {
+        size_t line = strcspn(text, "\n");
+        if (line == 0 || *text == ' ') {
+            printf("%s%.*s\n", column ? "\n" : "", (int)line, text);
+            column = 0;
+        }
+        for (const char *end = text + line, *word = text; line && *text != ' ' && word < end;) {
+            size_t n = strcspn(word, " \n");
+            n = n > (size_t)(end - word) ? (size_t)(end - word) : n;
+            bool fits = column + 1 + n <= WIDTH;
+            printf("%s%.*s", !column ? "" : fits ? " " : "\n", (int)n, word);
+            column = column && fits ? column + 1 + n : n;
+            word += n + (word + n < end);
+        }
+        text += line + (text[line] == '\n');
+    }
+    if (column)
+        putchar('\n');
+}
+
 int stem_cmd_explain(int argc, char **argv)
 {
     struct args a = {0};
@@ -58,6 +83,7 @@ int stem_cmd_explain(int argc, char **argv)
         stem_cli_error("no diagnostic is called '%s'; `mainstem explain --all` lists them", a.id);
         return STEM_EXIT_USAGE;
     }
-    printf("STEM%04lu: %s\n\n%s\n", number, title, stem_diag_explanation((uint32_t)number));
+    printf("STEM%04lu: %s\n\n", number, title);
+    print_filled(stem_diag_explanation((uint32_t)number));
     return STEM_EXIT_OK;
 }

@@ -73,13 +73,19 @@ int stem_cmd_ops(int argc, char **argv)
     uint32_t n_names = 0;
     bool found = false;
     for (uint32_t i = 0; i < n; i++) {
-        if (all[i]->internal)
+        bool hidden = all[i]->internal && strcmp(all[i]->name, "zero");
+        if (hidden && !only)
             continue;
-        if (n_names < 256)
+        if (!hidden && n_names < 256)
             names[n_names++] = all[i]->name;
         if (only && strcmp(only, all[i]->name))
             continue;
-        print_op(all[i]);
+        if (hidden)
+            printf("made by the compiler, not called by this name:\n");
+        if (strcmp(all[i]->name, "zero"))
+            print_op(all[i]);
+        else /* its type is its argument */
+            printf("zero(DTYPE[SIZE, ...]) -> y\n    %s\n", all[i]->blurb);
         found = true;
     }
     if (found)

@@ -43,7 +43,9 @@ static void add_stream(struct stem_module *m, struct stem_ident id)
         if (stem_sym_eq(m->streams.at[i].name, id.name))
             return;
     if (m->streams.len == STEM_MAX_STREAMS) {
-        stem_error(m->diags, STEM_E_TOO_MANY_STREAMS, id.span, "more than %d streams", STEM_MAX_STREAMS);
+        if (!m->many_streams)
+            stem_error(m->diags, STEM_E_TOO_MANY_STREAMS, id.span, "more than %d streams", STEM_MAX_STREAMS);
+        m->many_streams = true;
         return;
     }
     stem_vec_push(&m->streams, (struct stem_stream_decl){.name = id.name});

@@ -41,6 +41,7 @@ struct stem_checker {
     uint32_t repeats, eagers; /* around the statement */
     bool dim_branch;          /* within a `when` that a dim decides */
     bool returned;
+    bool many_names; /* there are more than may be, and it was said */
 };
 
 bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);

@@ -29,8 +29,9 @@ bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name)
 
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span)
 {
-    if (c->names.len == STEM_MAX_NAMES)
+    if (c->names.len == STEM_MAX_NAMES && !c->many_names)
         stem_error(c->m->diags, STEM_E_TOO_MANY_NAMES, span, "more than %d names in one layer", STEM_MAX_NAMES);
+    c->many_names |= c->names.len == STEM_MAX_NAMES;
     if (c->names.len >= STEM_MAX_NAMES)
         c->names.len--; /* the last one gives way: searching stays quick, and an error was reported */
     stem_vec_push(&c->names, (struct stem_checked_name){.name = name, .v = v, .span = span});

@@ -480,6 +480,11 @@ static void apply_override(struct stem_module *m, const struct stem_override *o)
     }
     stem_error(m->diags, STEM_E_UNKNOWN_CONST, STEM_NOWHERE, "-D %s=%s: there is no const '%s'", o->name, o->value,
                o->name);
+    for (uint32_t i = 0; i < m->dim_infos.len; i++)
+        if (!strcmp(stem_name(m, m->dim_infos.at[i].name), o->name)) {
+            stem_diag_help(m->diags, "'%s' is a dim: --dim %s=%s specialises the program for it", o->name, o->name, o->value);
+            return;
+        }
     stem_suggest(m->diags, o->name, names, n);
 }
 

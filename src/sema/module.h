@@ -97,6 +97,7 @@ struct stem_module {
     STEM_VEC(struct stem_callable) callables;
     STEM_VEC(struct stem_stream_decl) streams; /* by first appearance in the text; main is 0 */
     uint32_t model;                            /* callable; STEM_NONE: none */
+    bool many_streams;                         /* there are more than may be, and it was said */
     uint32_t const_depth;                      /* of constants that are being evaluated for each other */
 };
 

@@ -4,6 +4,8 @@
  */
 #include <inttypes.h>
 
+#include <string.h>
+
 #include "sema/module.h"
 
 const char *stem_type_text(const struct stem_eval *e, const struct stem_type *t)
@@ -23,6 +25,21 @@ bool stem_type_dims(const struct stem_dims *d, const struct stem_type *t, int64_
     return true;
 }
 
+/* Names that other systems use; NULL: none of them. */
+static const char *usual_name(const char *text)
+{
+    static const char *const table[][2] = {
+        {"float", "f32"},    {"float32", "f32"},    {"fp32", "f32"},           
+        {"bfloat16", "bf16"},  {"float8_e4m3fn", "f8e4m3"}, {"fp8", "f8e4m3"},   {"e4m3", "f8e4m3"},
+        {"fp4", "nvfp4"},    {"int", "i32"},        {"int32", "i32"},          {"int64", "i64"},    {"long", "i64"},
+        {"uint8", "u8"},     {"byte", "u8"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i][0], text))
+            return table[i][1];
+    return NULL;
+}
+
 static bool known_dtype(const struct stem_eval *e, struct stem_ident id, enum stem_dtype *dtype)
 {
     const char *text = stem_name(e->m, id.name), *names[STEM_N_DTYPES];
@@ -32,7 +49,10 @@ static bool known_dtype(const struct stem_eval *e, struct stem_ident id, enum st
     for (int i = 0; i < STEM_N_DTYPES; i++)
         names[i] = stem_dtype_name((enum stem_dtype)i);
     stem_error(e->diags, STEM_E_UNKNOWN_DTYPE, id.span, "unknown element type '%s'", text);
-    stem_suggest(e->diags, text, names, STEM_N_DTYPES);
+    if (usual_name(text))
+        stem_diag_help(e->diags, "it is called '%s' here", usual_name(text));
+    else
+        stem_suggest(e->diags, text, names, STEM_N_DTYPES);
     return false;
 }
 

@@ -50,6 +50,10 @@ expect 2 "did you mean 'linear'" ops linera
 expect 0 'STEM1203' explain STEM1203
 expect 0 'STEM1203' explain 1203
 expect 0 'STEM1001' explain --all
+expect 0 'price: two or three streams are usual' explain STEM1239 # filled anew, not as the registry breaks lines
+expect 0 '^zero\(DTYPE\[SIZE' ops zero
+expect 0 'not called by this name' ops experts_up
+expect 1 "'T' is a dim: --dim T=4" compile -D T=4 $moe
 expect 2 "no diagnostic is called 'STEM9999'" explain STEM9999
 expect 2 'which diagnostic' explain
 
