@@ -58,6 +58,9 @@ struct stem_clauses {
     bool waits;
 };
 
+/* A help line if what stands at `at` or before it is from another language (foreign.c); `name`: a name was expected. */
+bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name);
+
 /* ---- constructors (make.c) ---- */
 
 struct stem_x *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struct stem_span at);

@@ -50,7 +50,6 @@
 #define YYMALLOC stem_xmalloc
 #define YYFREE free
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -536,50 +535,6 @@ static struct stem_span error_place(const struct stem_parse *p, struct stem_span
     return (struct stem_span){end - 1, end};
 }
 
-/* The word that ends at `end`; its length in *n. */
-static const char *word_before(const struct stem_parse *p, uint32_t end, size_t *n)
-{
-    const char *text = p->source->text;
-    uint32_t begin = end;
-    while (begin > 0 && (isalnum((unsigned char)text[begin - 1]) || text[begin - 1] == '_'))
-        begin--;
-    *n = end - begin;
-    return text + begin;
-}
-
-static bool is_word(const char *s, size_t n, const char *list)
-{
-    for (const char *w = list; *w; w += strcspn(w, " "), w += *w == ' ')
-        if (strcspn(w, " ") == n && !strncmp(w, s, n))
-            return true;
-    return false;
-}
-
-/* What people write who come from other languages; true if a help line was given. */
-static bool foreign(struct stem_parse *p, struct stem_span at, bool name)
-{
-    size_t n, m = at.end - at.begin;
-    const char *text = p->source->text, *this_one = text + at.begin, *before = word_before(p, p->last_end, &n);
-    if (is_word(before, n, "let var auto mut val"))
-        stem_diag_help(p->diags, "a value is defined by its name alone: NAME = ...;");
-    else if (is_word(before, n, "for while loop") || is_word(this_one, m, "for while loop"))
-        stem_diag_help(p->diags, "repeat N as i { } repeats statements");
-    else if (is_word(before, n, "if") || is_word(this_one, m, "else"))
-        stem_diag_help(p->diags, "when (CONDITION) { } else { } chooses");
-    else if (is_word(before, n, "def fn func function graph") ||
-             is_word(this_one, m, "def fn func function graph"))
-        stem_diag_help(p->diags, "layer NAME(x: TYPE) -> TYPE { } and model NAME(x: TYPE) -> TYPE { } declare what is called");
-    else if (m == 1 && *this_one == '=' && at.begin > 0 && strchr("+-*/%", this_one[-1]))
-        stem_diag_help(p->diags, "a value does not change: NAME = NAME %c ...; gives the name to a new one", this_one[-1]);
-    else if (is_word(before, n, "in inout consume release") && (*this_one == ':' || *this_one == '='))
-        stem_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name", (int)n, before);
-    else if (name && m > 1 && isalpha((unsigned char)*this_one))
-        stem_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name", (int)m, this_one);
-    else
-        return false;
-    return true;
-}
-
 static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
 {
     yysymbol_kind_t expected[YYNTOKENS];
@@ -613,7 +568,7 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
                                                : yysymbol_name(token),
                    stem_out_text(&list));
     stem_out_free(&list);
-    if (!foreign(p, at, all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT]))
+    if (!stem_parse_foreign(p, at, all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT]))
         suggest(p, keyword, all, YYNTOKENS);
     if (token == CHAR('{') && all[CHAR(';')])
         stem_diag_help(p->diags, "a ';' may be missing before the words in front of this block");

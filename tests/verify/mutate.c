@@ -258,6 +258,8 @@ static bool widen(struct stem_arena *a, struct stem_plan *p, struct rng *r)
         return false;
     struct stem_plan_operand *x = (struct stem_plan_operand *)&o->operands[rng_below(r, o->n_operands)];
     struct stem_plan_operand old = *x;
+    if (x->tensor.buffer == STEM_NONE) /* optional, and absent */
+        return false;
     const struct stem_plan_buffer *b = &variant(p)->buffers[x->tensor.buffer];
     if (rng_chance(r, 50))
         x->access = STEM_READ_WRITE;

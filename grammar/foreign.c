@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Help for what people write who come from other languages: at a syntax error, a look at the words beside it.
+ */
+#include "grammar/parse.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* The word that ends at `end`; its length in *n. */
+static const char *word_before(const struct stem_parse *p, uint32_t end, size_t *n)
+{
+    const char *text = p->source->text;
+    uint32_t begin = end;
+    while (begin > 0 && (isalnum((unsigned char)text[begin - 1]) || text[begin - 1] == '_'))
+        begin--;
+    *n = end - begin;
+    return text + begin;
+}
+
+static bool is_word(const char *s, size_t n, const char *list)
+{
+    for (const char *w = list; *w; w += strcspn(w, " "), w += *w == ' ')
+        if (strcspn(w, " ") == n && !strncmp(w, s, n))
+            return true;
+    return false;
+}
+
+bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
+{
+    size_t n, m = at.end - at.begin;
+    const char *text = p->source->text, *this_one = text + at.begin, *before = word_before(p, p->last_end, &n);
+    if (is_word(before, n, "let var auto mut val"))
+        stem_diag_help(p->diags, "a value is defined by its name alone: NAME = ...;");
+    else if (is_word(before, n, "for while loop") || is_word(this_one, m, "for while loop"))
+        stem_diag_help(p->diags, "repeat N as i { } repeats statements");
+    else if (is_word(before, n, "if") || is_word(this_one, m, "else"))
+        stem_diag_help(p->diags, "when (CONDITION) { } else { } chooses");
+    else if (is_word(before, n, "def fn func function graph") ||
+             is_word(this_one, m, "def fn func function graph"))
+        stem_diag_help(p->diags, "layer NAME(x: TYPE) -> TYPE { } and model NAME(x: TYPE) -> TYPE { } declare what is called");
+    else if (m == 1 && *this_one == '=' && at.begin > 0 && strchr("+-*/%", this_one[-1]))
+        stem_diag_help(p->diags, "a value does not change: NAME = NAME %c ...; gives the name to a new one", this_one[-1]);
+    else if (is_word(before, n, "in inout consume release") && (*this_one == ':' || *this_one == '='))
+        stem_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name", (int)n, before);
+    else if (name && m > 1 && isalpha((unsigned char)*this_one))
+        stem_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name", (int)m, this_one);
+    else
+        return false;
+    return true;
+}
