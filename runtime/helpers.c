@@ -68,6 +68,19 @@ enum stem_status stem_rt_download(struct stem_rt *rt, void *to, uint64_t from, s
     return s;
 }
 
+enum stem_status stem_rt_copy(struct stem_rt *rt, uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *stream,
+                              struct stem_rt_error *err)
+{
+    stem_error_clear(err);
+    enum stem_status s = bytes ? stem_enter(rt, err) : STEM_OK;
+    if (s || bytes == 0)
+        return s;
+    int code = rt->d.memcpy_on_device(to, from, bytes, stream);
+    s = code ? stem_fail_cuda(err, &rt->d, code, "cuMemcpyDtoDAsync") : STEM_OK;
+    stem_leave(rt);
+    return s;
+}
+
 enum stem_status stem_rt_fill(struct stem_rt *rt, const struct stem_plan_buffer *b, uint64_t seed, uint64_t at,
                               struct stem_rt_error *err)
 {

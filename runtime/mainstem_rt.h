@@ -171,6 +171,9 @@ STEM_API enum stem_status stem_rt_upload(struct stem_rt *rt, uint64_t to, const 
                                          struct stem_rt_error *err);
 STEM_API enum stem_status stem_rt_download(struct stem_rt *rt, void *to, uint64_t from, size_t bytes,
                                            struct stem_rt_error *err);
+/* Device to device, on `stream`, asynchronous. */
+STEM_API enum stem_status stem_rt_copy(struct stem_rt *rt, uint64_t to, uint64_t from, size_t bytes,
+                                       struct CUstream_st *stream, struct stem_rt_error *err);
 /* Deterministic contents of a buffer that is like `b` (name, kind, dtype, dims), by the rule of fill.h. */
 STEM_API enum stem_status stem_rt_fill(struct stem_rt *rt, const struct stem_plan_buffer *b, uint64_t seed,
                                        uint64_t at, struct stem_rt_error *err);

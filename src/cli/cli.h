@@ -37,7 +37,9 @@ struct stem_cli_compile {
     struct stem_compile_args args;
     const char *remarks;
     const char *print_after;
-    bool time_passes, verify_each, list_passes, no_warnings;
+    const char *costs;  /* file; NULL: the default one if it is there; "none" */
+    const char *gpu;    /* name of the device that is compiled for; NULL: any of the architecture */
+    bool time_passes, verify_each, list_passes, no_warnings, explain_streams;
     int color; /* -1: if stderr is a terminal */
     char **defines, **dims;
 };
@@ -50,6 +52,19 @@ void stem_cli_compile_free(struct stem_cli_compile *c);
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
 /* The same once more with everything on main and nothing printed but errors: the reference that results are held against. */
 struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, int *status);
+
+/* ---- the table of measured costs (costs.c) ---- */
+
+struct stem_costs;
+/* $MAINSTEM_COSTS, else costs.json in the directory of cached kernels; malloc'd. */
+char *stem_cli_costs_path(void);
+/* For a compilation: reads what c->costs says into *costs (NULL: none) and sets the options. False after an error. */
+bool stem_cli_costs_load(struct stem_cli_compile *c, struct stem_costs **costs, int *status);
+/* NULL after an error message, with *status the exit status; empty if the file may be missing and is. */
+struct stem_costs *stem_cli_costs_read(const char *path, bool may_be_missing, int *status);
+
+/* --explain-streams (explain_streams.c). */
+void stem_cli_explain_streams(const struct stem_compiled *c, const struct stem_options *o);
 
 /* "mainstem: error: ..." on stderr. */
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

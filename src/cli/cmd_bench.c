@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `mainstem bench FILE`: the same program as one stream, main-first, side-first, and main-first with programmatic
- * launches (PDL), captured and built node by node, in one process over the same weights; replays of all ways take
- * turns. Prints a table, in Markdown.
+ * `mainstem bench FILE`: the same program as one stream, main-first, side-first and with the streams that the compiler
+ * chooses, with programmatic launches (PDL) and without, in one process over the same weights; replays of all ways take
+ * turns. Prints a table for each specialisation, in Markdown. The floor is the time in which a copy on the device,
+ * measured in the same run, moves the bytes that the ops must move.
  */
-#include "cli/gpu_check.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "cli/gpu_check.h"
+#include "cli/tune.h"
 
-enum { N_WAYS = 8, N_PLANS = 4, MOST_STATE = 256 << 20 /* bytes of state that are fetched and compared for each way */ };
+enum { ONE, ONE_PDL, MAIN, MAIN_PDL, SIDE, SIDE_PDL, AUTO_PDL, N_PLANS, N_WAYS = 9 };
+enum { MOST_STATE = 256 << 20 /* bytes of state that are fetched and compared for each way */ };
 
 struct bench {
     struct stem_cli_compile compile;
@@ -19,16 +21,37 @@ struct bench {
     uint64_t seed;
 };
 
-struct way {
+static const struct {
     const char *schedule, *built;
-    uint32_t plan; /* 0 one stream, 1 main-first, 2 side-first, 3 main-first with PDL */
+    uint32_t plan;
     enum stem_run_by by;
-    struct stem_cli_exec exec;
+} kinds[N_WAYS] = {
+    {"one stream, no PDL", "captured", ONE, STEM_RUN_BY_CAPTURE},
+    {"one stream", "captured", ONE_PDL, STEM_RUN_BY_CAPTURE},
+    {"main-first, no PDL", "captured", MAIN, STEM_RUN_BY_CAPTURE},
+    {"main-first", "captured", MAIN_PDL, STEM_RUN_BY_CAPTURE},
+    {"main-first", "node by node", MAIN_PDL, STEM_RUN_BY_NODES},
+    {"side-first, no PDL", "captured", SIDE, STEM_RUN_BY_CAPTURE},
+    {"side-first", "captured", SIDE_PDL, STEM_RUN_BY_CAPTURE},
+    {"chosen streams", "captured", AUTO_PDL, STEM_RUN_BY_CAPTURE},
+    {"chosen streams", "node by node", AUTO_PDL, STEM_RUN_BY_NODES},
+};
+
+struct way {
     struct stem_replay replay;
     struct stem_graph_info info;
     double *us;
     uint32_t lanes;
     bool same;
+};
+
+struct state {
+    struct stem_gpu *g;
+    struct stem_compiled *compiled[N_PLANS];
+    struct stem_cli_exec exec[N_PLANS];
+    struct way way[N_WAYS];
+    uint32_t variant;
+    double bandwidth;
 };
 
 enum { OPT_ITERS = 0x300, OPT_SEED };
@@ -61,46 +84,59 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {options, parse, "FILE",
-                                 "Times one-stream, main-first and side-first schedules of a program, and main-first with PDL, against\n"
-                                 "each other on a GPU.",
+                                 "Times one-stream, main-first, side-first and chosen schedules of a program, with PDL and without,\n"
+                                 "against each other and against the floor by bytes on a GPU.",
                                  children, 0, 0};
 
-static bool compile_all(struct bench *b, struct stem_compiled **out, int *status)
+static bool compile_all(struct bench *b, struct state *s, int *status)
 {
     for (uint32_t i = 0; i < N_PLANS; i++) {
         struct stem_cli_compile c = b->compile;
-        c.args.options.one_stream = i == 0;
-        c.args.options.order = i == 2 ? STEM_ORDER_SIDE_FIRST : STEM_ORDER_MAIN_FIRST;
-        c.args.options.pdl = i == 3 ? STEM_PDL_AUTO : STEM_PDL_OFF;
+        struct stem_options *o = &c.args.options;
+        o->one_stream = i == ONE || i == ONE_PDL;
+        o->order = i == SIDE || i == SIDE_PDL ? STEM_ORDER_SIDE_FIRST : STEM_ORDER_MAIN_FIRST;
+        if (i == ONE || i == MAIN || i == SIDE)
+            o->pdl = STEM_PDL_OFF;
+        o->ignore_pins |= i == AUTO_PDL;
         c.no_warnings = true; /* side-first is warned about, rightly; here it is wanted */
-        out[i] = stem_cli_compile(&c, status);
-        if (!out[i] || !out[i]->plan)
+        if (i != MAIN_PDL && i != AUTO_PDL)
+            c.remarks = NULL;
+        s->compiled[i] = stem_cli_compile(&c, status);
+        if (!s->compiled[i] || !s->compiled[i]->plan)
             return false;
     }
     return true;
 }
 
-static bool build(struct stem_gpu *g, struct way *w, struct stem_rt_error *err)
+static bool build(struct state *s, uint32_t w, struct stem_rt_error *err)
 {
-    w->replay.e = &w->exec;
-    if (!stem_replay_new(g, 0, w->by, &w->replay, err))
-        return false;
-    stem_graph_info(w->replay.graph, &w->info);
+    struct way *x = &s->way[w];
+    x->replay.e = &s->exec[kinds[w].plan];
+    return stem_replay_new(s->g, s->variant, kinds[w].by, &x->replay, err);
+}
+
+static bool build_all(struct state *s, struct stem_rt_error *err)
+{
+    for (uint32_t w = 0; w < N_WAYS; w++) {
+        if (!build(s, w, err))
+            return false;
+        stem_graph_info(s->way[w].replay.graph, &s->way[w].info);
+    }
     return true;
 }
 
-static bool time_all(struct stem_gpu *g, struct way *ways, uint32_t iters, struct stem_rt_error *err)
+static bool time_all(struct state *s, uint32_t iters, struct stem_rt_error *err)
 {
     struct stem_timer *t = NULL;
-    bool fine = stem_timer_new(g->rt, &t, err) == STEM_OK;
+    bool fine = stem_timer_new(s->g->rt, &t, err) == STEM_OK;
     struct stem_progress bar = stem_progress_start("timing");
     for (uint32_t i = 0; fine && i < iters + 3; i++) {
         for (uint32_t w = 0; fine && w < N_WAYS; w++) {
             double us;
-            fine = stem_timer_start(t, g->stream, err) == STEM_OK && stem_replay(g, &ways[w].replay, err) &&
-                   stem_timer_stop(t, g->stream, &us, err) == STEM_OK;
+            fine = stem_timer_start(t, s->g->stream, err) == STEM_OK && stem_replay(s->g, &s->way[w].replay, err) &&
+                   stem_timer_stop(t, s->g->stream, &us, err) == STEM_OK;
             if (fine && i >= 3)
-                ways[w].us[i - 3] = us;
+                s->way[w].us[i - 3] = us;
         }
         stem_progress_step(&bar, i, iters + 3);
     }
@@ -109,21 +145,21 @@ static bool time_all(struct stem_gpu *g, struct way *ways, uint32_t iters, struc
     return fine;
 }
 
-static bool same_bits(struct stem_gpu *g, struct way *ways, struct stem_rt_error *err)
+static bool same_bits(struct state *s, struct stem_rt_error *err)
 {
     struct stem_results first = {0}, r;
     const char *where;
     bool fine = true;
     for (uint32_t w = 0; fine && w < N_WAYS; w++) {
-        fine = stem_gpu_execute(g, &ways[w].replay, true, &r, err);
+        fine = stem_gpu_execute(s->g, &s->way[w].replay, true, &r, err);
         if (!fine)
             break;
         if (w == 0) {
             first = r;
-            ways[w].same = true;
+            s->way[w].same = true;
             continue;
         }
-        ways[w].same = stem_results_same(&g->many.plan->variants[0], &r, &first, &where);
+        s->way[w].same = stem_results_same(&s->exec[ONE].plan->variants[s->variant], &r, &first, &where);
         stem_results_free(&r);
     }
     stem_results_free(&first);
@@ -152,8 +188,14 @@ static uint64_t state_bytes(const struct stem_plan *p)
     return n;
 }
 
+static void free_graphs(struct state *s)
+{
+    for (uint32_t w = 0; w < N_WAYS; w++)
+        stem_replay_free(s->g, &s->way[w].replay);
+}
+
 /* Kernel records change timing, so lanes are read in a second pass, each way launched once, in order. */
-static void measure_lanes(struct stem_gpu *g, struct way *ways)
+static void measure_lanes(struct state *s)
 {
     struct stem_rt_error err;
     struct stem_audit *audit;
@@ -162,15 +204,14 @@ static void measure_lanes(struct stem_gpu *g, struct way *ways)
     if (stem_audit_start(NULL, &audit, &err) != STEM_OK)
         return;
     bool fine = true;
-    for (uint32_t w = 0; fine && w < N_WAYS; w++) {
-        stem_replay_free(g, &ways[w].replay);
-        fine = build(g, &ways[w], &err) && stem_replay(g, &ways[w].replay, &err) &&
-               stem_rt_synchronize(g->rt, g->stream, &err) == STEM_OK;
-    }
+    free_graphs(s);
+    for (uint32_t w = 0; fine && w < N_WAYS; w++)
+        fine = build(s, w, &err) && stem_replay(s->g, &s->way[w].replay, &err) &&
+               stem_rt_synchronize(s->g->rt, s->g->stream, &err) == STEM_OK;
     if (fine && stem_audit_stop(audit, &records, &n, &err) == STEM_OK) {
         uint32_t replays = stem_audit_lanes(audit, &lanes);
         for (uint32_t w = 0; w < N_WAYS && replays == N_WAYS; w++)
-            ways[w].lanes = lanes[w];
+            s->way[w].lanes = lanes[w];
         if (replays != N_WAYS)
             stem_cli_error("the audit saw %u graph launches, not %d; lanes are not shown", replays, (int)N_WAYS);
         free(lanes);
@@ -178,27 +219,40 @@ static void measure_lanes(struct stem_gpu *g, struct way *ways)
     stem_audit_free(audit);
 }
 
-static int print_table(const struct stem_gpu *g, struct way *ways, uint32_t iters)
+/* Bytes that the ops of a schedule must move. */
+static double bytes_of(const struct stem_plan_variant *v)
 {
-    const struct stem_plan *p = g->many.plan;
+    double bytes = 0;
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        bytes += (double)v->ops[i].bytes_read + (double)v->ops[i].bytes_written;
+    return bytes;
+}
+
+static int print_table(const struct state *s, uint32_t iters)
+{
+    const struct stem_plan *p = s->exec[ONE].plan;
+    const struct stem_rt_info *info = &s->g->info;
+    double floor = 1e6 * bytes_of(&p->variants[s->variant]) / s->bandwidth;
     int status = STEM_EXIT_OK;
-    printf("%s", p->name);
+    printf("%s%s", s->variant ? "\n" : "", p->name);
     for (uint32_t i = 0; i < p->n_dims; i++)
-        printf(", %s = %lld", p->dims[i], (long long)p->variants[0].dim[i]);
-    printf(", %s, driver %d.%d, median of %u replays\n\n", g->info.name, g->info.driver / 1000,
-           g->info.driver % 1000 / 10, iters);
-    printf("| schedule | graph | nodes | edges | lanes predicted | lanes measured | instantiate | memory | replay | same bits |\n"
-           "|---|---|---|---|---|---|---|---|---|---|\n");
-    double base = stem_quantile(ways[0].us, iters, 0.5);
+        printf(", %s = %lld", p->dims[i], (long long)p->variants[s->variant].dim[i]);
+    printf(", %s, driver %d.%d, median of %u replays; floor %.1f us: %s at the %.2f TB/s of a copy\n\n", info->name,
+           info->driver / 1000, info->driver % 1000 / 10, iters, floor,
+           stem_cli_bytes((uint64_t)bytes_of(&p->variants[s->variant])), s->bandwidth / 1e12);
+    printf("| schedule | graph | nodes | edges | programmatic | lanes predicted | lanes measured | instantiate | memory | replay "
+           "| over the floor | same bits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    double base = stem_quantile(s->way[0].us, iters, 0.5);
     for (uint32_t w = 0; w < N_WAYS; w++) {
-        struct way *x = &ways[w];
+        const struct way *x = &s->way[w];
         double us = stem_quantile(x->us, iters, 0.5);
         char lanes[16] = "-";
         if (x->lanes)
             snprintf(lanes, sizeof lanes, "%u", x->lanes);
-        printf("| %s | %s | %u | %u | %u | %s | %.2f ms | %s | %.1f us (%.3f) | %s |\n", x->schedule, x->built,
-               x->info.n_nodes, x->info.n_edges, x->exec.plan->variants[0].lanes, lanes, x->info.instantiate_us / 1000,
-               stem_cli_bytes(x->info.device_bytes > 0 ? (uint64_t)x->info.device_bytes : 0), us, us / base,
+        printf("| %s | %s | %u | %u | %u | %u | %s | %.2f ms | %s | %.1f us (%.3f) | %.2f | %s |\n", kinds[w].schedule, kinds[w].built,
+               x->info.n_nodes, x->info.n_edges, x->info.n_programmatic,
+               s->exec[kinds[w].plan].plan->variants[s->variant].lanes, lanes, x->info.instantiate_us / 1000,
+               stem_cli_bytes(x->info.device_bytes > 0 ? (uint64_t)x->info.device_bytes : 0), us, us / base, us / floor,
                x->same ? "yes" : "NO");
         if (!x->same)
             status = STEM_EXIT_DIFFER;
@@ -208,55 +262,53 @@ static int print_table(const struct stem_gpu *g, struct way *ways, uint32_t iter
     return status;
 }
 
-static int bench(struct bench *b, struct stem_gpu *g, struct stem_compiled **c)
+static bool load(struct bench *b, struct state *s, struct stem_rt_error *err)
 {
-    struct way ways[N_WAYS] = {
-        {"one stream", "captured", 0, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
-        {"one stream", "node by node", 0, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
-        {"main-first", "captured", 1, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
-        {"main-first", "node by node", 1, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
-        {"side-first", "captured", 2, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
-        {"side-first", "node by node", 2, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
-        {"main-first, PDL", "captured", 3, STEM_RUN_BY_CAPTURE, {0}, {0}, {0}, NULL, 0, false},
-        {"main-first, PDL", "node by node", 3, STEM_RUN_BY_NODES, {0}, {0}, {0}, NULL, 0, false},
-    };
+    const struct stem_exec_options *none = NULL;
+    if (!stem_gpu_load(s->g, s->compiled[MAIN_PDL]->plan, s->compiled[ONE]->plan, none, err) ||
+        !tune_bandwidth(s->g, &s->bandwidth, err))
+        return false;
+    for (uint32_t i = 0; i < N_PLANS; i++)
+        if (!stem_cli_exec_new(s->g->rt, s->compiled[i]->plan, none, &s->g->many, &s->exec[i], err))
+            return false;
+    s->g->many.no_state = state_bytes(s->g->many.plan) > MOST_STATE;
+    for (uint32_t i = 0; i < N_PLANS; i++)
+        s->exec[i].no_state = s->g->many.no_state;
+    for (uint32_t w = 0; w < N_WAYS; w++)
+        s->way[w].us = stem_xmalloc(b->iters * sizeof(double));
+    return true;
+}
+
+static int bench(struct bench *b, struct state *s)
+{
     struct stem_rt_error err;
     int status = STEM_EXIT_OK;
-    bool fine = stem_gpu_load(g, c[1]->plan, c[0]->plan, NULL, &err) &&
-                stem_exec_fill(g->many.exec, 0, b->seed, &err) == STEM_OK;
-    g->many.no_state = state_bytes(c[1]->plan) > MOST_STATE;
-    for (uint32_t w = 0; fine && w < N_WAYS; w++) {
-        ways[w].us = stem_xmalloc(b->iters * sizeof(double));
-        fine = stem_cli_exec_new(g->rt, c[ways[w].plan]->plan, NULL, &g->many, &ways[w].exec, &err) &&
-               build(g, &ways[w], &err);
-        ways[w].exec.no_state = g->many.no_state;
+    bool fine = load(b, s, &err);
+    for (s->variant = 0; fine && s->variant < s->exec[ONE].plan->n_variants; s->variant++) {
+        fine = stem_exec_fill(s->g->many.exec, s->variant, b->seed, &err) == STEM_OK && build_all(s, &err) &&
+               same_bits(s, &err) && fill_states(s->g, b->seed, &err) && time_all(s, b->iters, &err);
+        if (!fine)
+            break;
+        measure_lanes(s);
+        int one = print_table(s, b->iters);
+        status = status ? status : one;
+        free_graphs(s);
     }
-    struct stem_graph_info info[N_WAYS];
-    if ((fine = fine && same_bits(g, ways, &err) && fill_states(g, b->seed, &err) &&
-         time_all(g, ways, b->iters, &err))) {
-        for (uint32_t w = 0; w < N_WAYS; w++)
-            info[w] = ways[w].info;
-        measure_lanes(g, ways);
-        for (uint32_t w = 0; w < N_WAYS; w++)
-            ways[w].info = info[w];
-        status = print_table(g, ways, b->iters);
-    } else {
+    if (!fine)
         status = stem_cli_rt_error(&err);
-    }
-    for (uint32_t w = 0; w < N_WAYS; w++) {
-        stem_replay_free(g, &ways[w].replay);
-        if (ways[w].exec.exec)
-            stem_exec_free(ways[w].exec.exec);
-        free(ways[w].us);
-    }
+    free_graphs(s);
+    for (uint32_t i = 0; i < N_PLANS; i++)
+        stem_exec_free(s->exec[i].exec);
+    for (uint32_t w = 0; w < N_WAYS; w++)
+        free(s->way[w].us);
     return status;
 }
 
 int stem_cmd_bench(int argc, char **argv)
 {
     struct bench b = {.iters = 50, .seed = 1};
-    struct stem_compiled *c[N_PLANS] = {0};
     struct stem_gpu g = {0};
+    struct state s = {.g = &g};
     struct stem_rt_error err;
     stem_cli_compile_init(&b.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &b);
@@ -266,13 +318,14 @@ int stem_cmd_bench(int argc, char **argv)
         status = stem_cli_rt_error(&err);
     } else {
         b.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
-        if (compile_all(&b, c, &status))
-            status = bench(&b, &g, c);
+        b.compile.gpu = g.info.name;
+        if (compile_all(&b, &s, &status))
+            status = bench(&b, &s);
         stem_gpu_unload(&g);
         stem_gpu_close(&g);
     }
     for (uint32_t i = 0; i < N_PLANS; i++)
-        stem_compiled_free(c[i]);
+        stem_compiled_free(s.compiled[i]);
     stem_cli_compile_free(&b.compile);
     return status;
 }

@@ -19,6 +19,9 @@ enum {
     OPT_INPLACE,
     OPT_MAX_STREAMS,
     OPT_ONE_STREAM,
+    OPT_STREAMS,
+    OPT_COSTS,
+    OPT_EXPLAIN_STREAMS,
     OPT_MAX_LANES,
     OPT_LANE_REPAIR,
     OPT_BUDGET,
@@ -45,7 +48,10 @@ static const struct argp_option options[] = {
     {"arch", OPT_ARCH, "sm_XX", 0, "GPU that launches are shaped for: sm_80, sm_90, sm_100, sm_120 (default sm_90)", 1},
     {"order", OPT_ORDER, "WAY", 0, "Issue order: main-first (default), program, side-first", 2},
     {"max-streams", OPT_MAX_STREAMS, "N", 0, "Streams for ops without a pin, main included (default 2)", 2},
+    {"streams", OPT_STREAMS, "WHO", 0, "Who chooses streams: pins (default: what the file says; the compiler where it says nothing), auto", 2},
     {"one-stream", OPT_ONE_STREAM, 0, 0, "Everything on main: the reference schedule", 2},
+    {"costs", OPT_COSTS, "FILE", 0, "Measured costs (mainstem tune); none: the model alone (default: $MAINSTEM_COSTS, else costs.json beside the cached kernels, if it is there)", 2},
+    {"explain-streams", OPT_EXPLAIN_STREAMS, 0, 0, "Print what each fork gains and costs, those that were not taken too", 4},
     {"max-lanes", OPT_MAX_LANES, "N", 0, "Fail if more lanes are predicted", 2},
     {"lane-repair", OPT_LANE_REPAIR, "WHEN", 0,
      "Add waits that only save lanes: auto (default: main-first, or for --max-lanes), always, never", 2},
@@ -142,6 +148,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     static const char *const ways[] = {"auto", "wait", "copy", NULL};
     static const char *const repairs[] = {"auto", "always", "never", NULL};
     static const char *const archs[] = {"sm_80", "sm_90", "sm_100", "sm_120", NULL};
+    static const char *const who[] = {"pins", "auto", NULL};
     static const char *const pdls[] = {"auto", "on", "off", NULL};
     static const uint32_t sm[] = {80, 90, 100, 120};
     switch (key) {
@@ -151,6 +158,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     case OPT_MAX_STREAMS:
         o->max_streams = (uint32_t)number(state, arg, "--max-streams", 1, STEM_MAX_STREAMS);
         return 0;
+    case OPT_STREAMS: o->ignore_pins = word(state, arg, "--streams", who) == 1; return 0;
     case OPT_ONE_STREAM: o->one_stream = true; return 0;
     case OPT_MAX_LANES: o->max_lanes = (uint32_t)number(state, arg, "--max-lanes", 1, UINT32_MAX - 1); return 0;
     case OPT_LANE_REPAIR:
@@ -182,6 +190,8 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     case OPT_VERIFY_EACH: c->verify_each = true; return 0;
     case OPT_NO_VERIFY: c->args.no_verify = true; return 0;
     case OPT_TIME: c->time_passes = true; return 0;
+    case OPT_COSTS: c->costs = arg; return 0;
+    case OPT_EXPLAIN_STREAMS: c->explain_streams = true; return 0;
     case OPT_LIST: c->list_passes = true; return 0;
     case OPT_REMARKS:
         if (arg)

@@ -9,6 +9,7 @@
 
 #include "ast/ast.h"
 #include "cli/cli.h"
+#include "costs/costs.h"
 #include "pass/order.h"
 
 struct observer {
@@ -112,9 +113,16 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
     c->args.hooks = &hooks;
     c->args.expanded = expanded;
     c->args.user = &w;
+    struct stem_costs *costs;
+    if (!stem_cli_costs_load(c, &costs, status))
+        return NULL;
     struct stem_compiled *r = stem_pipeline(&c->args);
+    c->args.options.costs = NULL;
+    stem_costs_free(costs);
     print_front(c, r);
     order_remarks(c, r);
+    if (c->explain_streams)
+        stem_cli_explain_streams(r, &c->args.options);
     if (c->time_passes)
         print_times(r, &w);
     struct stem_out o = {0};
@@ -149,6 +157,6 @@ struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, 
     single.args.options.max_lanes = 0;
     single.remarks = single.print_after = NULL;
     single.no_warnings = true;
-    single.time_passes = false;
+    single.time_passes = single.explain_streams = false;
     return stem_cli_compile(&single, status);
 }

@@ -170,6 +170,7 @@ int stem_run_gpu(struct stem_run *r, bool *no_gpu)
         return status;
     }
     r->compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
+    r->compile.gpu = g.info.name;
     int status = compile_and_run(&g, r);
     stem_gpu_close(&g);
     return status;

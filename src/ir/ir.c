@@ -26,6 +26,7 @@ void stem_schedule_clear(struct stem_schedule *s)
     stem_vec_free(&s->last_use_begin);
     stem_vec_free(&s->first_use);
     stem_vec_free(&s->free_after);
+    stem_vec_free(&s->forks);
     memset(s, 0, sizeof *s);
 }
 

@@ -99,6 +99,7 @@ struct stem_op {
     struct stem_stream_id stream; /* streams pass */
     struct stem_cost cost;        /* filled when built */
     double est_us;                /* streams pass */
+    uint32_t measured;            /* where est_us is from: 1 + entry of the table of costs; 0: the model */
     bool programmatic;            /* pdl pass: launched before the previous op of its stream has completed */
 };
 
@@ -164,6 +165,17 @@ struct stem_why {
     uint32_t other, n; /* ops.at[other] */
 };
 
+/* Ops that could run beside main's, and what the streams pass made of them. */
+struct stem_fork {
+    struct stem_op_id first;      /* of them */
+    uint32_t n_ops;
+    struct stem_op_id beside;     /* main's op that they would start beside; NO_OP: there is none */
+    double us, beside_us;         /* what they take on main; what main does meanwhile */
+    double gain_us, price_us;     /* what a fork saves, and what it costs */
+    bool measured;                /* from measured pairs, not from the model */
+    struct stem_stream_id stream; /* where they went; 0: they stay on main */
+};
+
 struct stem_schedule {
     STEM_VEC(struct stem_dep) deps;         /* deps pass; sorted by to, from, kind */
     STEM_VEC(struct stem_op_id) order;      /* order pass: issue order of all live ops */
@@ -180,6 +192,8 @@ struct stem_schedule {
     uint64_t slab_bytes, slab_bound;        /* memory pass */
     uint32_t lanes;                         /* lanes pass */
     double critical_path_us, total_us, floor_us;
+    double schedule_us;           /* events pass: with what ops that overlap cost each other; not part of the text */
+    STEM_VEC(struct stem_fork) forks; /* streams pass: what it has thought about; not part of the text */
 };
 
 /* What passes establish; a pass names what it needs, gives and kills. */

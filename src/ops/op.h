@@ -113,6 +113,7 @@ struct stem_target {
     double bandwidth;  /* bytes per second, measured copy bandwidth */
     double flops;      /* dense bf16 tensor-core rate, per second */
     double launch_us, fork_us; /* cost of one more node in a chain; of a fork and its join */
+    double early_us;           /* launch_us of a programmatic launch */
 };
 
 struct stem_builder; /* ir/build.h */

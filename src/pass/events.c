@@ -161,6 +161,7 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     stem_events_build(p, ctx);
     struct stem_reach r = stem_reach_new(ctx->scratch, p);
     p->sched.events_bound = r.producers;
+    p->sched.schedule_us = stem_simulate(p, ctx->scratch, ctx->options);
     stem_events_remarks(p, ctx, &r);
     return true;
 }

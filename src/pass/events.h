@@ -14,6 +14,8 @@ void stem_events_build(struct stem_program *p, struct stem_pass_ctx *ctx);
 uint32_t stem_events_count(const struct stem_program *p, struct stem_arena *a);
 /* critical_path_us (the length of the schedule: streams, waits and segments), total_us, floor_us. */
 void stem_schedule_estimate(struct stem_program *p, struct stem_arena *a, const struct stem_target *t);
+/* How long the schedule takes by the estimates if ops that overlap slow each other down (simulate.c), microseconds. */
+double stem_simulate(const struct stem_program *p, struct stem_arena *a, const struct stem_options *o);
 
 /* The same order seen from the end, from the dependencies alone: for each op the first op on each stream that comes
  * after it. It shares nothing with the waits, so that what it says about them can be compared. */

@@ -263,7 +263,7 @@ static void write_back(struct state *s, struct stem_op *op, const struct fused *
     op->n_in = f->n_in;
     op->attrs = attrs;
     stem_op_set_cost(p, op);
-    op->est_us = stem_estimate_us(&op->cost, &s->f.ctx->options->target);
+    stem_cost_op(p, op, s->f.ctx->options);
 }
 
 static void one_op(struct state *s, uint32_t op)

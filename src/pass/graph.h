@@ -49,6 +49,16 @@ void stem_deps_report_cycle(const struct stem_program *p, struct stem_arena *scr
  * with as much of the machine as its blocks can fill. */
 double stem_estimate_us(const struct stem_cost *c, const struct stem_target *t);
 
+/* What options->costs, which is not NULL, knows of an op; *entry is the table's. `key` may be NULL. */
+enum stem_known { STEM_COST_UNKNOWN, STEM_COST_KNOWN, STEM_COST_STALE };
+enum stem_known stem_cost_find(const struct stem_program *p, const struct stem_op *op, const struct stem_options *o,
+                               const char *key, uint32_t *entry);
+/* Sets est_us and where it is from. */
+void stem_cost_set(struct stem_op *op, const struct stem_options *o, enum stem_known k, uint32_t entry);
+void stem_cost_op(const struct stem_program *p, struct stem_op *op, const struct stem_options *o);
+/* All ops of a program; a remark for each stale kind. */
+void stem_cost_all(struct stem_program *p, struct stem_pass_ctx *ctx);
+
 /* Name of an op for messages: its path, or the kind of op if it has none. */
 const char *stem_op_label(const struct stem_program *p, struct stem_op_id id);
 

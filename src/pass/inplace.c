@@ -169,7 +169,7 @@ static bool make_copy(struct state *s, const struct contest *c)
     stem_dims_free(dims);
     struct stem_op *op = stem_op_at(p, stem_value_at(p, copy)->def);
     op->stream = writer.stream;
-    op->est_us = stem_estimate_us(&op->cost, &s->ctx->options->target);
+    stem_cost_op(p, op, s->ctx->options);
     if (p->buffers.at[c->buffer].kind == STEM_BUFFER_TEMP)
         move_writer(s, &b, c, copy);
     else

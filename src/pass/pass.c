@@ -45,7 +45,8 @@ struct stem_options stem_options_default(void)
         .order = STEM_ORDER_MAIN_FIRST,
         .inplace = STEM_INPLACE_AUTO,
         .max_streams = 2,
-        .target = {.sm = 90, .n_sms = 132, .bandwidth = 4.2e12, .flops = 800e12, .launch_us = 1.7, .fork_us = 2.0},
+        .target = {.sm = 90, .n_sms = 132, .bandwidth = 4.2e12, .flops = 800e12, .launch_us = 1.7, .early_us = 0.9,
+                   .fork_us = 2.0},
     };
 }
 

@@ -8,6 +8,8 @@
 
 #include "ir/ir.h"
 
+struct stem_cost_gpu;
+
 /* BY_RANK: by latest start, whatever the stream; only passes ask for it. */
 enum stem_order { STEM_ORDER_MAIN_FIRST, STEM_ORDER_PROGRAM, STEM_ORDER_SIDE_FIRST, STEM_ORDER_BY_RANK };
 enum stem_inplace { STEM_INPLACE_AUTO, STEM_INPLACE_WAIT, STEM_INPLACE_COPY };
@@ -23,6 +25,7 @@ struct stem_options {
     enum stem_order order;
     enum stem_inplace inplace; /* in place against a concurrent reader: a WAR edge or a copy */
     uint32_t max_streams;      /* streams that the compiler may use for unpinned ops, main included; pins are kept */
+    bool ignore_pins;          /* the compiler chooses the streams of every op */
     bool one_stream;           /* everything on main, pins ignored: the reference schedule */
     uint32_t max_lanes;        /* 0: no constraint */
     enum stem_lane_repairs lane_repair;
@@ -30,6 +33,7 @@ struct stem_options {
     bool no_fuse;
     enum stem_pdl pdl;
     struct stem_target target;
+    const struct stem_cost_gpu *costs; /* measured (src/costs/); NULL: the model alone */
 };
 /* Defaults: main-first, auto, 2 streams, programmatic launches, an H200. */
 struct stem_options stem_options_default(void);

@@ -40,11 +40,12 @@ static void follow_pins(struct stem_program *p, struct stem_arena *scratch, cons
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     bool pinned = false;
+    stem_cost_all(p, ctx);
+    stem_vec_clear(&p->sched.forks);
     for (uint32_t i = 0; i < p->ops.len; i++) {
         struct stem_op *op = &p->ops.at[i];
         op->stream.n = 0;
-        op->est_us = op->dead ? 0 : stem_estimate_us(&op->cost, &ctx->options->target);
-        pinned |= !op->dead && op->pin.n != STEM_NONE;
+        pinned |= !op->dead && op->pin.n != STEM_NONE && !ctx->options->ignore_pins;
     }
     if (ctx->options->one_stream)
         return true;

@@ -5,25 +5,26 @@
  * the last critical op that it needs (`fork`) to the first that needs it (`join`). The group goes to a side stream if
  * what that saves is more than the price of a fork, else to main.
  *
- * What it saves: on main the group costs its whole time. On a side stream it costs the time by which the window is
- * too short for it, and where both sides want the same bandwidth or multiprocessors, overlapping does not help:
- * together they take at least the sum of their bytes over the bandwidth and the sum of their shares of the machine.
+ * What it saves: on main the group costs its whole time. On a side stream it costs what main loses to it: time in which
+ * both want the same part of the machine, and time that main waits for it at the join (overlap.h, which goes through
+ * both lines of ops side by side).
  *
- * Earlier decisions count: loads of groups are kept in Fenwick trees over the critical path, so that the whole is
- * O(n log n).
+ * Earlier decisions count: loads of streams are kept in Fenwick trees over the critical path. A group is gone through
+ * beside those critical ops only that it overlaps with, so that the whole is O(n log n) where groups do not share them.
  */
 #include "pass/streams.h"
 
 #include <stdlib.h>
 
+#include "pass/overlap.h"
+
 #define NEVER UINT32_MAX
 
 struct group {
     uint32_t first; /* lowest op id; names the group */
-    uint32_t n_ops, segment;
+    uint32_t begin, n_ops, n_needed, segment; /* its ops: members[begin...], those that `join` waits for first */
     uint32_t fork, join, last; /* critical-path places: works in (fork, join); some of it may run on to `last` */
-    double us, needed_us;      /* all of it; the part that `join` waits for */
-    double bytes_us, share_us; /* bandwidth and multiprocessor time it takes */
+    double us, bytes_us;       /* all of it; what its bytes take of the bandwidth */
 };
 
 /* Prefix sums that can be added to (Fenwick 1994). */
@@ -59,22 +60,16 @@ struct state {
     uint32_t *place;       /* by op: 1 + place on the critical path of its segment; 0: not on it */
     uint32_t *fork, *join; /* by op: last critical place before it, first after it (1-based; NEVER) */
     uint32_t *group;       /* union-find, by op */
-    uint32_t n_places;
+    uint32_t n_places, *path; /* critical ops by place, from 0 */
+    uint32_t *members;        /* ops of groups, group by group, in topological order */
     uint32_t *segment_end;                            /* last critical place of each segment */
-    struct sums load[STEM_MAX_STREAMS], bytes, share; /* by critical place */
+    struct sums load[STEM_MAX_STREAMS], bytes[STEM_MAX_STREAMS]; /* by critical place */
+    struct sums path_us;                                         /* load[0] without groups that stay on main */
 };
 
 static double bytes_us(const struct state *s, const struct stem_op *op)
 {
     return 1e6 * (double)(op->cost.bytes_read + op->cost.bytes_written) / s->ctx->options->target.bandwidth;
-}
-
-/* Multiprocessor time: what it occupies of the whole machine while it works. */
-static double share_us(const struct state *s, const struct stem_op *op)
-{
-    const struct stem_target *t = &s->ctx->options->target;
-    double share = (double)(op->cost.blocks ? op->cost.blocks : 1) / t->n_sms;
-    return (op->est_us - t->launch_us) * (share < 1 ? share : 1);
 }
 
 /* Marks the critical path of each segment, segments one after the other in the numbering of places. */
@@ -102,8 +97,10 @@ static void critical_paths(struct state *s)
         uint32_t len = 0;
         for (uint32_t op = sink[g]; op != NEVER; op = via[op])
             path[len++] = op;
-        while (len)
-            s->place[path[--len]] = ++s->n_places;
+        while (len) {
+            s->path[s->n_places] = path[--len];
+            s->place[path[len]] = ++s->n_places;
+        }
         s->segment_end[g] = s->n_places;
     }
 }
@@ -162,6 +159,28 @@ static int by_window(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* In two rounds: what join waits for, then the others. */
+static void list_members(struct state *s, struct group *groups, uint32_t n, const uint32_t *number)
+{
+    const struct stem_flow *f = s->f;
+    uint32_t *end = STEM_NEW_ARRAY(s->ctx->scratch, uint32_t, n + 1), begin = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        groups[i].begin = end[i] = begin;
+        begin += groups[i].n_ops;
+    }
+    for (int round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < f->n; i++) {
+            uint32_t op = f->topo[i];
+            if (s->place[op])
+                continue;
+            struct group *g = &groups[number[find(s->group, op)] - 1];
+            if ((s->join[op] <= g->join) != (round == 0))
+                continue;
+            s->members[end[g - groups]++] = op;
+            g->n_needed += round == 0;
+        }
+}
+
 static struct group *collect(struct state *s, uint32_t *n_groups)
 {
     const struct stem_flow *f = s->f;
@@ -181,44 +200,36 @@ static struct group *collect(struct state *s, uint32_t *n_groups)
         g->n_ops++;
         g->us += s->p->ops.at[op].est_us;
         g->bytes_us += bytes_us(s, &s->p->ops.at[op]);
-        g->share_us += share_us(s, &s->p->ops.at[op]);
         g->fork = s->fork[op] < g->fork ? s->fork[op] : g->fork;
         g->join = join < g->join ? join : g->join;
         g->last = join > g->last ? join : g->last;
     }
-    for (uint32_t i = 0; i < f->n; i++) {
-        uint32_t op = f->topo[i];
-        struct group *g = s->place[op] ? NULL : &groups[number[find(s->group, op)] - 1];
-        if (g && s->join[op] <= g->join)
-            g->needed_us += s->p->ops.at[op].est_us;
-    }
+    list_members(s, groups, n, number);
     qsort(groups, n, sizeof *groups, by_window);
     *n_groups = n;
     return groups;
 }
 
-/* Time that a group on `stream` adds, for all that main does meanwhile. */
-static double stall(const struct state *s, const struct group *g, uint32_t stream)
+/* What running the group on `stream` saves. On main it takes its own time; on a side stream, what main loses to it until
+ * its last op has ended. */
+static double gain(const struct state *s, const struct group *g, uint32_t stream, struct stem_overlap *beside)
 {
-    double early =
-        sums_in(&s->load[stream], g->fork, g->join - 1) + g->needed_us - sums_in(&s->load[0], g->fork, g->join - 1);
-    double late =
-        sums_in(&s->load[stream], g->fork, g->last - 1) + g->us - sums_in(&s->load[0], g->fork, g->last - 1);
-    double most = early > late ? early : late;
-    return most > 0 ? most : 0;
-}
-
-/* Time that the machine is the limit for: overlapping cannot save it. */
-static double contention(const struct state *s, const struct group *g)
-{
-    uint32_t end = g->fork; /* as far as the group reaches beside main */
-    while (end < g->last - 1 && sums_in(&s->load[0], g->fork, end) < g->us)
-        end++;
-    double main_us = sums_in(&s->load[0], g->fork, end);
-    double bytes = g->bytes_us + sums_in(&s->bytes, g->fork, end),
-           share = g->share_us + sums_in(&s->share, g->fork, end);
-    double least = bytes > share ? bytes : share;
-    return least > main_us ? least - main_us : 0;
+    double window = sums_in(&s->load[0], g->fork, g->join - 1);
+    struct stem_lines l = {.ops = s->p->ops.at,
+                           .main = s->path + g->fork,
+                           .n_main = g->last - 1 - g->fork,
+                           .side = s->members + g->begin,
+                           .n_side = g->n_ops,
+                           .join = g->join - 1 - g->fork,
+                           .n_needed = g->n_needed,
+                           .delay = sums_in(&s->load[stream], g->fork, g->join - 1),
+                           .filler = window - sums_in(&s->path_us, g->fork, g->join - 1)};
+    for (uint32_t i = 1; i < STEM_MAX_STREAMS && s->load[i].at; i++)
+        if (i != stream && window > 0)
+            l.extra += sums_in(&s->bytes[i], g->fork, g->join - 1) / window;
+    l.extra = l.extra > 1 ? 1 : l.extra;
+    *beside = stem_overlap(s->ctx->options, &l);
+    return g->us - (beside->us - beside->main_us);
 }
 
 static uint32_t side_stream(struct state *s, uint32_t number)
@@ -232,36 +243,45 @@ static uint32_t side_stream(struct state *s, uint32_t number)
     return number;
 }
 
+static void note(struct state *s, const struct group *g, const struct stem_fork *f)
+{
+    const char *name = stem_op_label(s->p, f->first), *many = g->n_ops > 1 ? "s" : "";
+    struct stem_span at = stem_op_at(s->p, f->first)->span;
+    stem_vec_push(&s->p->sched.forks, *f);
+    if (!f->stream.n)
+        stem_remark(s->ctx->diags, "streams", at,
+                    "'%s' (%u op%s, %.1f us) stays on main: a side stream would save %.1f us, "
+                    "and a fork costs %.1f",
+                    name, g->n_ops, many, g->us, f->gain_us > 0 ? f->gain_us : 0.0, f->price_us);
+    else
+        stem_remark(s->ctx->diags, "streams", at,
+                    "'%s' (%u op%s, %.1f us) goes to stream '%s': saves %.1f us, and a fork costs %.1f", name, g->n_ops,
+                    many, g->us, stem_sym_str(s->p->strings, s->p->streams.at[f->stream.n].name), f->gain_us, f->price_us);
+}
+
 /* Puts the group where it costs least; returns its stream. */
 static uint32_t decide(struct state *s, const struct group *g)
 {
     const struct stem_options *o = s->ctx->options;
     uint32_t most = o->max_streams < STEM_MAX_STREAMS ? o->max_streams : STEM_MAX_STREAMS, best = 0;
-    double best_us = 0, shared = contention(s, g);
+    struct stem_fork f = {.first = {s->members[g->begin]}, .beside = STEM_NO_OP, .n_ops = g->n_ops, .us = g->us, .price_us = o->target.fork_us};
     for (uint32_t stream = 1; stream < most; stream++) {
-        double us = stall(s, g, stream);
-        if (!best || us < best_us) {
-            best = stream;
-            best_us = us;
-        }
+        struct stem_overlap beside;
+        double us = gain(s, g, stream, &beside);
+        if (best && us <= f.gain_us)
+            continue;
+        best = stream;
+        f.gain_us = us;
+        f.beside_us = beside.main_us;
+        f.measured = beside.measured;
     }
-    double gain = g->us - (best_us > shared ? best_us : shared);
-    struct stem_op_id first = {g->first};
-    struct stem_span at = s->p->ops.at[g->first].span;
-    if (gain <= o->target.fork_us) {
-        stem_remark(s->ctx->diags, "streams", at,
-                    "'%s' (%u op%s, %.1f us) stays on main: a side stream would save %.1f us, "
-                    "and a fork costs %.1f",
-                    stem_op_label(s->p, first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us, gain > 0 ? gain : 0.0,
-                    o->target.fork_us);
-        return 0;
+    if (g->last - 1 > g->fork) { /* there is something beside it */
+        f.beside.n = s->path[g->fork];
+        f.price_us = stem_fork_price(o, &s->p->ops.at[f.beside.n], &s->p->ops.at[f.first.n]);
     }
-    side_stream(s, best);
-    stem_remark(s->ctx->diags, "streams", at,
-                "'%s' (%u op%s, %.1f us) goes to stream '%s': saves %.1f us, and a fork costs %.1f",
-                stem_op_label(s->p, first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us,
-                stem_sym_str(s->p->strings, s->p->streams.at[best].name), gain, o->target.fork_us);
-    return best;
+    f.stream.n = f.gain_us > f.price_us ? side_stream(s, best) : 0;
+    note(s, g, &f);
+    return f.stream.n;
 }
 
 static void init(struct state *s)
@@ -272,6 +292,8 @@ static void init(struct state *s)
     s->fork = STEM_NEW_ARRAY(a, uint32_t, n);
     s->join = STEM_NEW_ARRAY(a, uint32_t, n);
     s->group = STEM_NEW_ARRAY(a, uint32_t, n);
+    s->path = STEM_NEW_ARRAY(a, uint32_t, n + 1);
+    s->members = STEM_NEW_ARRAY(a, uint32_t, n + 1);
     s->segment_end = STEM_NEW_ARRAY(a, uint32_t, s->p->segments.len);
 }
 
@@ -290,24 +312,22 @@ void stem_streams_auto(struct stem_program *p, struct stem_pass_ctx *ctx, const 
     uint32_t n_groups,
         streams = ctx->options->max_streams < STEM_MAX_STREAMS ? ctx->options->max_streams : STEM_MAX_STREAMS;
     struct group *groups = collect(&s, &n_groups);
-    for (uint32_t i = 0; i < streams; i++)
+    for (uint32_t i = 0; i < streams; i++) {
         s.load[i] = sums_new(ctx->scratch, s.n_places + 1);
-    s.bytes = sums_new(ctx->scratch, s.n_places + 1);
-    s.share = sums_new(ctx->scratch, s.n_places + 1);
-    for (uint32_t op = 0; op < p->ops.len; op++) {
-        if (!s.place[op])
-            continue;
-        sums_add(&s.load[0], s.place[op] - 1, p->ops.at[op].est_us);
-        sums_add(&s.bytes, s.place[op] - 1, bytes_us(&s, &p->ops.at[op]));
-        sums_add(&s.share, s.place[op] - 1, share_us(&s, &p->ops.at[op]));
+        s.bytes[i] = sums_new(ctx->scratch, s.n_places + 1);
     }
+    s.path_us = sums_new(ctx->scratch, s.n_places + 1);
+    for (uint32_t i = 0; i < s.n_places; i++) {
+        sums_add(&s.load[0], i, p->ops.at[s.path[i]].est_us);
+        sums_add(&s.path_us, i, p->ops.at[s.path[i]].est_us);
+    }
+    stem_vec_clear(&p->sched.forks);
     uint32_t *stream = STEM_NEW_ARRAY(ctx->scratch, uint32_t, p->ops.len);
     for (uint32_t i = 0; i < n_groups; i++) {
         const struct group *g = &groups[i];
         stream[g->first] = decide(&s, g);
         sums_add(&s.load[stream[g->first]], g->fork, g->us);
-        sums_add(&s.bytes, g->fork, g->bytes_us);
-        sums_add(&s.share, g->fork, g->share_us);
+        sums_add(&s.bytes[stream[g->first]], g->fork, g->bytes_us);
     }
     for (uint32_t i = 0; i < flow->n; i++)
         if (!s.place[flow->topo[i]])

@@ -1,3 +1,12 @@
 # The command line as a user meets it, without a GPU.
 TESTS += %D%/main.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh
 EXTRA_DIST += %D%/main.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh %D%/data/layers.dot %D%/data/layers.out
+
+# Measuring under the stand-in driver, which a preloaded shim gives the kernels of plans.
+check_LTLIBRARIES += libtune_shim.la
+libtune_shim_la_SOURCES = %D%/tune_shim.c tests/fakecuda/plan_builtin.c tests/fakecuda/plan_runner.h
+libtune_shim_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/fakecuda
+libtune_shim_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)
+libtune_shim_la_LIBADD = libfakecuda.la libstem-rt.la
+TESTS += %D%/tune.sh
+EXTRA_DIST += %D%/tune.sh

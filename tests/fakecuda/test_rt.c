@@ -61,12 +61,20 @@ static enum stem_status helpers(struct stem_rt *rt, struct stem_rt_error *err)
         CU_ASSERT_EQUAL(memcmp(host, expected, 256), 0);
         memset(host, 0, 256);
     }
-    st = st ? st : stem_rt_upload(rt, at, host, 256, err);
     st = st ? st : stem_rt_stream_new(rt, &s, err);
+    st = st ? st : stem_rt_copy(rt, at + 128, at, 128, s, err);
+    st = st ? st : stem_rt_synchronize(rt, s, err);
+    st = st ? st : stem_rt_download(rt, host, at, 256, err);
+    if (!st)
+        CU_ASSERT_EQUAL(memcmp(host + 32, expected, 128), 0);
+    st = st ? st : stem_rt_upload(rt, at, host, 256, err);
     st = st ? st : stem_timer_new(rt, &t, err);
     st = st ? st : stem_timer_start(t, s, err);
     st = st ? st : stem_timer_stop(t, s, &us, err);
     st = st ? st : stem_rt_synchronize(rt, s, err);
+    struct stem_rt_error again;
+    if (s) /* the copy may still be under way after a failure */
+        stem_rt_synchronize(rt, s, &again);
     stem_timer_free(t);
     stem_rt_stream_free(rt, s);
     stem_rt_free(rt, at);

@@ -11,7 +11,10 @@ TESTS += %D%/mutate %D%/mutate_readers
 %C%_mutate_readers_LDADD = libstem-core.la libstem-rt.la
 
 if FUZZ
-noinst_PROGRAMS += %D%/fuzz_front %D%/fuzz_ir %D%/fuzz_plan %D%/fuzz_graph
+noinst_PROGRAMS += %D%/fuzz_front %D%/fuzz_ir %D%/fuzz_plan %D%/fuzz_graph %D%/fuzz_costs
+%C%_fuzz_costs_SOURCES = %D%/fuzz_costs.c $(FUZZ_ONE)
+%C%_fuzz_costs_LDADD = libstem-core.la libstem-rt.la
+%C%_fuzz_costs_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 %C%_fuzz_front_SOURCES = %D%/fuzz_front.c $(FUZZ_ONE)
 %C%_fuzz_front_LDADD = libstem-core.la libstem-rt.la
 %C%_fuzz_front_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer

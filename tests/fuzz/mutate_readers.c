@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A short, deterministic fuzz run over what else is read: programs as text, plans, graphs. The texts are what the
+ * A short, deterministic fuzz run over what else is read: programs as text, plans, graphs, tables of costs. The texts are what the
  * compiler writes for examples and cases, with bytes, words and numbers changed.
  */
 #include <stdio.h>
@@ -104,6 +104,13 @@ static const char *const graph_words[] = {
     "4294967295",
     "0",
 };
+static const char *const cost_words[] = {"\"us\"", "\"op\"", "\"pairs\"", "\"early_us\"", "[0,0,1,1]", "[0,1,1.5,-2]", "{}", "[]", "null",
+                                         "0", "-1", "1e308", "0.00001", "4294967296", "[", "]", "{", "}", ",", ":", "\""};
+static const char costs[] =
+    "{\"mainstem_costs\":1,\"gpus\":[\n{\"name\":\"g\",\"sm\":90,\"bandwidth\":4.1e12,\"ops\":[\n"
+    " {\"op\":\"linear(bf16[1,8]) bf16[1,8]\",\"kernel\":\"00000000000000ff\",\"us\":4.000,\"early_us\":3.000},\n"
+    " {\"op\":\"a\",\"kernel\":\"0000000000000002\",\"us\":2.500}],\"pairs\":[\n [0,1,1.250,-0.500],\n [1,1,2,1]]},\n"
+    "{\"name\":\"h\",\"sm\":80,\"ops\":[],\"pairs\":[]}]}\n";
 static const char dot[] =
     "digraph dot {\nsubgraph cluster_1 {\nlabel=\"graph_1\" graph[style=\"dashed\"];\n"
     "\"graph_1_node_1\"[style=\"bold\" shape=\"record\" label=\"{KERNEL\n| {ID | 1 (topoId: 1) | "
@@ -165,7 +172,8 @@ int main(void)
 {
     struct format f[] = {{"ir", stem_fuzz_ir, WORDS(ir_words), 0, 0},
                          {"plan", stem_fuzz_plan, WORDS(plan_words), 0, 0},
-                         {"graph", stem_fuzz_graph, WORDS(graph_words), 0, 0}};
+                         {"graph", stem_fuzz_graph, WORDS(graph_words), 0, 0},
+                         {"costs", stem_fuzz_costs, WORDS(cost_words), 0, 0}};
     program(&f[0], &f[1], "examples/dual_stream_moe.stem", "LAYERS=2 SETS=1");
     program(&f[0], &f[1], "examples/inline_kernel.stem", "");
     program(&f[0], &f[1], "examples/piecewise.stem", "");
@@ -174,6 +182,7 @@ int main(void)
     for (int i = 0; i < 5; i++) {
         rounds(&f[2], dot);
         rounds(&f[2], lines);
+        rounds(&f[3], costs);
     }
     int status = 0;
     for (size_t i = 0; i < sizeof f / sizeof *f; i++) {

@@ -12,5 +12,7 @@ bool stem_fuzz_front(const char *text, size_t len);
 bool stem_fuzz_ir(const char *text, size_t len);
 bool stem_fuzz_plan(const char *text, size_t len);
 bool stem_fuzz_graph(const char *text, size_t len);
+/* And for a table of costs. */
+bool stem_fuzz_costs(const char *text, size_t len);
 
 #endif

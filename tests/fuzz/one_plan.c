@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must hold for every text that is read as a plan or as a graph: a plan that was read is written to a text that
- * reads and writes the same, and the verifier and the lane model take it; graphs that were read can be judged and
- * written.
+ * What must hold for every text that is read as a plan, a table or a graph: a plan that was read is written to a text that
+ * reads and writes the same, and the verifier and the lane model take it; so is a table of costs; graphs that were read can
+ * be judged and written.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "costs/costs.h"
 #include "lanes/lanes.h"
 #include "lanes/read.h"
 #include "one_input.h"
@@ -92,6 +93,41 @@ bool stem_fuzz_graph(const char *text, size_t len)
     stem_diags_print(q, (struct stem_diag_style){0}, &o);
     stem_out_free(&o);
     stem_diags_free(q);
+    stem_arena_free(a);
+    return good;
+}
+
+/* ---- tables of costs ---- */
+
+static char *write_costs(const struct stem_costs *c)
+{
+    struct stem_out o = {0};
+    stem_costs_write(c, &o);
+    stem_out_text(&o);
+    return o.text;
+}
+
+bool stem_fuzz_costs(const char *text, size_t len)
+{
+    struct stem_arena *a = stem_arena_new();
+    const char *error = NULL;
+    struct stem_costs *c = stem_costs_read(text, len, a, &error);
+    if (!c == !error)
+        broken(c ? "a table and an error" : "no table and no error", error ? error : "");
+    bool good = c != NULL;
+    if (c) {
+        char *first = write_costs(c);
+        struct stem_costs *again = stem_costs_read(first, strlen(first), a, &error);
+        if (!again)
+            broken("a written table does not read", error);
+        char *second = write_costs(again);
+        if (strcmp(first, second) != 0)
+            broken("a written table is written differently", second);
+        free(first);
+        free(second);
+        stem_costs_free(again);
+    }
+    stem_costs_free(c);
     stem_arena_free(a);
     return good;
 }

@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd) top=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd) || exit 2
 seconds=${2:-60}
 out=$build/tests/fuzz
-targets='front ir plan graph'
+targets='front ir plan graph costs'
 n=$(wc -w <<<"$targets")
 share=$((seconds / n > 0 ? seconds / n : 1))
 crashes=$out/crashes
@@ -42,12 +42,19 @@ seed() {
         >"$out/corpus/graph/dot"
 }
 
+costs() {
+    printf '{"mainstem_costs":1,"gpus":[\n{"name":"g","sm":90,"bandwidth":4.1e12,"ops":[\n {"op":"a","kernel":"00000000000000ff","us":4.0,"early_us":3.0},\n {"op":"b","kernel":"0000000000000002","us":2.5}],"pairs":[\n [0,1,1.25,-0.5]]}]}\n' \
+        >"$out/corpus/costs/table"
+}
+
 runs=0 found=0
 seed
+costs
 : >"$out/last.log"
 for t in $targets; do
     dict=$here/$t.dict
     [ "$t" = front ] && dict=$here/stem.dict
+    [ "$t" = costs ] && dict=$here/plan.dict
     # shellcheck disable=SC2086
     "$out/fuzz_$t" -dict="$dict" -max_len=12000 -timeout=20 -rss_limit_mb=3000 -max_total_time=$share -print_final_stats=1 \
         -artifact_prefix="$crashes/$t-" "$out/corpus/$t" >"$out/$t.log" 2>&1

@@ -3,7 +3,7 @@
 #
 # Golden tests of diagnostics. The front end: each diag/NAME.stem must give those in NAME.err (arguments, if any, in
 # NAME.args). The passes: each sched/NAME.stem or .ir, compiled. The verifier: each plan/NAME.json, verified. Each diagnostic
-# must occur in one of them. UPDATE=1 rewrites the expectations.
+# must occur in one of them. --explain-streams: each explain/NAME.stem prints NAME.out. UPDATE=1 rewrites the expectations.
 set -u
 here=$SRCDIR/tests/golden
 dump=$BUILDDIR/tests/golden/front_dump
@@ -66,6 +66,24 @@ for file in sched/*.stem sched/*.ir; do
 done
 for file in plan/*.json; do
     golden "$file" "$MAINSTEM" verify --color=never "$file"
+done
+
+# What --explain-streams prints, by the model alone.
+for file in explain/*.stem; do
+    name=${file%.stem}
+    args=
+    [ -f "$name.args" ] && args=$(cat "$name.args")
+    # shellcheck disable=SC2086 # the arguments are words
+    "$MAINSTEM" compile -q --no-warnings --costs=none --explain-streams $args "$file" >"$scratch/out" 2>&1
+    status=$?
+    [ "${UPDATE:-}" ] && cp "$scratch/out" "$name.out"
+    if [ $status -ne 0 ] || ! cmp -s "$scratch/out" "$name.out"; then
+        echo "FAIL: $file: exit status $status"
+        diff -u "$name.out" "$scratch/out"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
 done
 
 # 1006 and 1241 need large files: unit tests cover them.

@@ -15,7 +15,8 @@ src/ir|base ops runtime
 src/ops|base ir runtime
 grammar|base ast
 src/sema|base ast ir ops
-src/pass|base ir ops lanes runtime
+src/costs|base ir ops runtime
+src/pass|base ir ops costs lanes runtime
 src/lanes|base runtime
 src/inject|base lanes runtime
 src/verify|base runtime

@@ -136,7 +136,7 @@ static void slab_of_many_layers(void)
             bytes[i] = f.program->sched.slab_bytes;
             flow_free(&f);
         }
-        bool more = bytes[1] > bytes[0] + bytes[0] / 10;
+        bool more = bytes[1] > bytes[0] + bytes[0] / 8;
         larger += more;
         if (more)
             fprintf(stderr, "\nseed %llu: %llu bytes for 40 layers, %llu for 160", (unsigned long long)seed,

@@ -477,7 +477,7 @@ static void buffers(void)
          "buffer 3 c: 1024 bytes at 2048, first 2, last 3, freed after 3\n"
          "buffer 4 e: 1024 bytes at 0, first 3, last 3, freed after 3\n"
          "slab 3072 bytes, bound 3072\n"
-         "mainstem: remark: 's1' (1 op, 1.8 us) stays on main: a side stream would save 1.8 us, and a fork "
+         "mainstem: remark: 's1' (1 op, 1.8 us) stays on main: a side stream would save 1.7 us, and a fork "
          "costs 2.0 [streams]\n"},
         {"unpinned ops follow",
          "input i; n R{i} W{x}; q@A R{x} W{a}; r R{a} W{b}; s@A R{b} W{c}; m R{x} W{d}; j R{c,d} W{e}",

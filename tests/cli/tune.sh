@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# `mainstem tune`, the table that it writes, who reads it, and `mainstem bench`, under the stand-in driver: there is no time
+# there, so what is tested is what is launched, kept, written and refused.
+set -u
+: "${MAINSTEM:?}" "${SRCDIR:?}" "${BUILDDIR:?}"
+fake=$BUILDDIR/.libs/libfakecuda.so shim=$BUILDDIR/.libs/libtune_shim.so
+work=$BUILDDIR/tests/scratch/tune
+rm -rf "$work" && mkdir -p "$work" || exit 99
+moe="$SRCDIR/examples/dual_stream_moe.stem -D SETS=2 -D LAYERS=3 -D HIDDEN=256 -D EXPERTS=16 -D INTER=64"
+failed=0 n=0
+unset MAINSTEM_COSTS
+MAINSTEM_CACHE=$work/cache
+export MAINSTEM_CACHE
+
+plans=
+# shellcheck disable=SC2086
+for f in '' --one-stream '--one-stream --no-fuse'; do
+    i=$((n + 1)) n=$i
+    "$MAINSTEM" compile -q --no-warnings $moe --dim T=1,4 $f -o "$work/$i" --emit=plan || exit 99
+    plans=$plans:$work/$i/dual_stream_moe.plan.json
+done
+n=0
+on_stand_in() {
+    LD_PRELOAD="$fake $shim" TUNE_PLANS=$plans MAINSTEM_LIBCUDA=$fake MAINSTEM_NVRTC=$fake "$MAINSTEM" "$@"
+}
+# STATUS PATTERN COMMAND...: the exit status, and a line of what it says.
+expect() {
+    local want=$1 pattern=$2 status out
+    shift 2
+    n=$((n + 1))
+    out=$("$@" 2>&1)
+    status=$?
+    if [ $status != "$want" ] || ! grep -qE "$pattern" <<<"$out"; then
+        echo "$*: exit $status, expected $want and /$pattern/; it said:"
+        sed 's/^/    /' <<<"$out"
+        failed=$((failed + 1))
+    fi
+}
+same() {
+    n=$((n + 1))
+    cmp "$1" "$2" && return
+    failed=$((failed + 1))
+}
+
+# shellcheck disable=SC2086
+{
+    expect 0 'a.json: 18 ops and 24 pairs measured on stand-in driver, 0 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/a.json"
+    expect 0 'b.json: 18 ops and 24 pairs measured' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    same "$work/a.json" "$work/b.json"
+    expect 0 'b.json: 0 ops and 0 pairs measured .* 18 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    same "$work/a.json" "$work/b.json"
+
+    # another kernel: it and its pairs are measured again; the table of another GPU stays
+    sed '0,/"kernel":"[0-9a-f]*"/s//"kernel":"00000000000000aa"/; s/"gpus":\[/"gpus":[{"name":"other","sm":80,"ops":[],"pairs":[]},/' \
+        "$work/a.json" >"$work/b.json"
+    expect 0 'b.json: 1 ops and 3 pairs measured .* 17 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    expect 0 '"name":"other"' cat "$work/b.json"
+    expect 0 'b.json: 18 ops and 24 pairs measured .* 0 ops were known$' on_stand_in tune $moe --dim T=1,4 --again -o "$work/b.json"
+
+    # bounded, and gone on with
+    expect 0 '0 ops and 0 pairs measured .*no time for the others' on_stand_in tune $moe --dim T=1,4 --seconds=0 -o "$work/c.json"
+    expect 0 '18 ops and 5 pairs measured' on_stand_in tune $moe --dim T=1,4 --pairs=5 -o "$work/c.json"
+    expect 0 '0 ops and 19 pairs measured' on_stand_in tune $moe --dim T=1,4 -o "$work/c.json"
+    same "$work/a.json" "$work/c.json"
+    expect 2 'seconds takes a number' on_stand_in tune $moe --seconds=soon
+    expect 3 'cannot write' on_stand_in tune $moe --dim T=1,4 -o "$work/no/costs.json"
+
+    # what is no table
+    head -c 200 "$work/a.json" >"$work/bad.json"
+    expect 1 'bad.json: line [0-9]+, column [0-9]+: ' on_stand_in tune $moe --dim T=1,4 -o "$work/bad.json"
+    expect 1 'bad.json: line [0-9]+, column [0-9]+: ' "$MAINSTEM" compile $moe --costs="$work/bad.json"
+    echo '{"mainstem_costs":1,"gpus":[{"name":"g","sm":90,"ops":[{"op":"a","kernel":"00000000000000ff","us":-1}],"pairs":[]}]}' >"$work/bad.json"
+    expect 1 'bad.json: gpus\[0\].ops\[0\].us: -1 is not in 0' "$MAINSTEM" compile $moe --costs="$work/bad.json"
+    expect 3 'cannot read .*none.json' "$MAINSTEM" compile $moe --costs="$work/none.json"
+
+    # who reads it: asked for, by the environment, beside the cached kernels
+    auto='--streams=auto --explain-streams -q'
+    expect 0 'T = 4: .*27 of 27 ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4 --costs="$work/a.json"
+    expect 0 'T = 4: .*, 0 of 27 ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4
+    expect 0 'T = 4: .*27 of 27 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto
+    expect 0 'T = 4: .*, 0 of 27 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto --costs=none
+    expect 1 'costs=none goes on without it' env MAINSTEM_COSTS="$work/bad.json" "$MAINSTEM" compile $moe $auto
+    mkdir -p "$work/cache" && cp "$work/a.json" "$work/cache/costs.json"
+    expect 0 'T = 4: .*27 of 27 ops measured' "$MAINSTEM" compile $moe $auto
+    expect 0 '27 of 27 ops measured' "$MAINSTEM" report $moe --explain-streams -o "$work/page.html"
+    expect 0 "silu_mul.linear' \(3 ops, 750.0 us\) forks to 'side': .*saves 750.0 us, .*\(measured\)" "$MAINSTEM" compile $moe $auto
+    expect 0 'the file pins ops' "$MAINSTEM" compile $moe -q --explain-streams
+    sed 's/"kernel":"[0-9a-f]*"/"kernel":"00000000000000aa"/' "$work/a.json" >"$work/b.json"
+    expect 0 "has 'linear\(.*, but of another kernel: it does not count" "$MAINSTEM" compile $moe -q --remarks=streams --costs="$work/b.json"
+
+    # bench: every schedule, every specialisation, the floor
+    expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ MiB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2
+    expect 0 '^\| chosen streams \| node by node \| 27 \| .* \| yes \|$' on_stand_in bench $moe --dim T=4 --iters=2
+}
+echo "$((n - failed)) of $n as they should be"
+[ $failed = 0 ]
