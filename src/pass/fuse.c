@@ -141,7 +141,7 @@ void stem_fuse_replace(struct stem_fuse *s, uint32_t op, const struct stem_op_de
     for (uint32_t i = n_in; i < n_in + n_out; i++)
         stem_value_at(s->p, operands[i].value)->def.n = op;
     stem_op_set_cost(s->p, o);
-    o->est_us = stem_estimate_us(&o->cost, &s->ctx->options->target);
+    stem_cost_op(s->p, o, s->ctx->options);
 }
 
 /* ---- pointwise ops into one another ---- */
