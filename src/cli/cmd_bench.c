@@ -166,20 +166,6 @@ static bool same_bits(struct state *s, struct stem_rt_error *err)
     return fine;
 }
 
-/* States (caches) as full of random numbers as inputs are: reading zeros takes less power than a real cache does. */
-static bool fill_states(struct stem_gpu *g, uint64_t seed, struct stem_rt_error *err)
-{
-    bool fine = true;
-    for (uint32_t i = 0; fine && i < g->many.plan->n_external; i++) {
-        struct stem_plan_buffer b = g->many.plan->variants[0].buffers[i];
-        if (b.kind != STEM_BUFFER_STATE || b.dtype == STEM_I32 || b.dtype == STEM_I64 || b.dtype == STEM_U8)
-            continue;
-        b.kind = STEM_BUFFER_INPUT;
-        fine = stem_rt_fill(g->rt, &b, seed, stem_exec_address(g->many.exec, i), err) == STEM_OK;
-    }
-    return fine;
-}
-
 static uint64_t state_bytes(const struct stem_plan *p)
 {
     uint64_t n = 0;
@@ -257,8 +243,6 @@ static int print_table(const struct state *s, uint32_t iters)
         if (!x->same)
             status = STEM_EXIT_DIFFER;
     }
-    if (g->many.no_state)
-        printf("\nSame bits: of the outputs; states of %s were not fetched.\n", stem_cli_bytes(state_bytes(p)));
     return status;
 }
 
@@ -286,7 +270,7 @@ static int bench(struct bench *b, struct state *s)
     bool fine = load(b, s, &err);
     for (s->variant = 0; fine && s->variant < s->exec[ONE].plan->n_variants; s->variant++) {
         fine = stem_exec_fill(s->g->many.exec, s->variant, b->seed, &err) == STEM_OK && build_all(s, &err) &&
-               same_bits(s, &err) && fill_states(s->g, b->seed, &err) && time_all(s, b->iters, &err);
+               same_bits(s, &err) && stem_gpu_fill_states(s->g->rt, &s->g->many, b->seed, &err) && time_all(s, b->iters, &err);
         if (!fine)
             break;
         measure_lanes(s);

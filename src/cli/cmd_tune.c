@@ -144,14 +144,15 @@ static bool measure_all(struct tune *t, const char *path, uint32_t most_pairs, s
     return fine;
 }
 
-/* As written, on one stream, and on one stream without fusion: what the passes may come to look at. */
+/* On one stream without fusion, with it, and as written: what the passes come to look at. Streams are chosen before ops are
+ * fused, so the pairs that matter are those of the first. */
 static bool compile_all(struct options *o, struct tune_program *p, int *status)
 {
     for (uint32_t i = 0; i < N_PROGRAMS; i++) {
         struct stem_cli_compile c = o->compile;
         c.costs = "none";
         c.args.options.one_stream = i != 2;
-        c.args.options.no_fuse |= i == 1;
+        c.args.options.no_fuse |= i == 0;
         c.no_warnings |= i > 0;
         p[i].compiled = stem_cli_compile(&c, status);
         if (!p[i].compiled || !p[i].compiled->plan)
@@ -206,7 +207,7 @@ int stem_cmd_tune(int argc, char **argv)
     g.seed = o.seed;
     char *path = o.output ? strdup(o.output) : stem_cli_costs_path();
     struct stem_costs *costs = stem_cli_costs_read(path, true, &status);
-    if (costs && stem_gpu_open(&g, (int)o.index, false, &err) != STEM_OK) {
+    if (costs && stem_gpu_open(&g, (int)o.index, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
         status = stem_cli_rt_error(&err);
     } else if (costs) {
         o.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);

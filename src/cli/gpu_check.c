@@ -49,6 +49,19 @@ void stem_gpu_close(struct stem_gpu *g)
     *g = (struct stem_gpu){0};
 }
 
+bool stem_gpu_fill_states(struct stem_rt *rt, const struct stem_cli_exec *e, uint64_t seed, struct stem_rt_error *err)
+{
+    bool fine = true;
+    for (uint32_t i = 0; fine && i < e->plan->n_external; i++) {
+        struct stem_plan_buffer b = e->plan->variants[0].buffers[i];
+        if (b.kind != STEM_BUFFER_STATE || b.dtype == STEM_I32 || b.dtype == STEM_I64 || b.dtype == STEM_U8)
+            continue;
+        b.kind = STEM_BUFFER_INPUT;
+        fine = stem_rt_fill(rt, &b, seed, stem_exec_address(e->exec, i), err) == STEM_OK;
+    }
+    return fine;
+}
+
 bool stem_replay_new(struct stem_gpu *g, uint32_t variant, enum stem_run_by by, struct stem_replay *p,
                      struct stem_rt_error *err)
 {

@@ -28,6 +28,9 @@ bool stem_gpu_load(struct stem_gpu *g, const struct stem_plan *many, const struc
 void stem_gpu_unload(struct stem_gpu *g);
 void stem_gpu_close(struct stem_gpu *g);
 
+/* States (caches) as full of random numbers as inputs are: reading zeros takes less power than a real cache does. */
+bool stem_gpu_fill_states(struct stem_rt *rt, const struct stem_cli_exec *e, uint64_t seed, struct stem_rt_error *err);
+
 /* One way of launching a variant of a program. */
 struct stem_replay {
     const struct stem_cli_exec *e;

@@ -163,7 +163,8 @@ bool tune_collect(struct tune *t, struct tune_program *p, struct stem_rt_error *
         struct collector c = {.t = t, .p = p, .variant = v, .first = first, .err = err};
         struct stem_launch_options o = {.delay_op = STEM_NONE, .after_op = keep, .user = &c};
         struct stem_rt_error launch;
-        if (stem_exec_fill(p->exec.exec, v, t->gpu->seed, err) != STEM_OK)
+        if (stem_exec_fill(p->exec.exec, v, t->gpu->seed, err) != STEM_OK ||
+            !stem_gpu_fill_states(t->gpu->rt, &p->exec, t->gpu->seed, err))
             return false;
         if (stem_exec_launch_with(p->exec.exec, v, t->gpu->stream, &o, &launch) != STEM_OK) {
             if (!c.failed)

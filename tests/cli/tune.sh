@@ -44,23 +44,26 @@ same() {
 
 # shellcheck disable=SC2086
 {
-    expect 0 'a.json: 18 ops and 24 pairs measured on stand-in driver, 0 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/a.json"
-    expect 0 'b.json: 18 ops and 24 pairs measured' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    expect 0 'a.json: [0-9]+ ops and [0-9]+ pairs measured on stand-in driver, 0 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/a.json"
+    ops=$(grep -c '"op":' "$work/a.json") pairs=$(grep -cE '^ \[[0-9]+,[0-9]+,' "$work/a.json")
+    # seven kinds without fusion, two shapes: each has its time, and the three of the shared expert meet the four of the routed ones
+    expect 0 '' test "$ops" -ge 18 -a "$pairs" -ge 24
+    expect 0 "b.json: $ops ops and $pairs pairs measured" on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
     same "$work/a.json" "$work/b.json"
-    expect 0 'b.json: 0 ops and 0 pairs measured .* 18 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    expect 0 "b.json: 0 ops and 0 pairs measured .* $ops ops were known\$" on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
     same "$work/a.json" "$work/b.json"
 
     # another kernel: it and its pairs are measured again; the table of another GPU stays
     sed '0,/"kernel":"[0-9a-f]*"/s//"kernel":"00000000000000aa"/; s/"gpus":\[/"gpus":[{"name":"other","sm":80,"ops":[],"pairs":[]},/' \
         "$work/a.json" >"$work/b.json"
-    expect 0 'b.json: 1 ops and 3 pairs measured .* 17 ops were known$' on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
+    expect 0 "b.json: 1 ops and [1-9][0-9]* pairs measured .* $((ops - 1)) ops were known\$" on_stand_in tune $moe --dim T=1,4 -o "$work/b.json"
     expect 0 '"name":"other"' cat "$work/b.json"
-    expect 0 'b.json: 18 ops and 24 pairs measured .* 0 ops were known$' on_stand_in tune $moe --dim T=1,4 --again -o "$work/b.json"
+    expect 0 "b.json: $ops ops and $pairs pairs measured .* 0 ops were known\$" on_stand_in tune $moe --dim T=1,4 --again -o "$work/b.json"
 
     # bounded, and gone on with
     expect 0 '0 ops and 0 pairs measured .*no time for the others' on_stand_in tune $moe --dim T=1,4 --seconds=0 -o "$work/c.json"
-    expect 0 '18 ops and 5 pairs measured' on_stand_in tune $moe --dim T=1,4 --pairs=5 -o "$work/c.json"
-    expect 0 '0 ops and 19 pairs measured' on_stand_in tune $moe --dim T=1,4 -o "$work/c.json"
+    expect 0 "$ops ops and 5 pairs measured" on_stand_in tune $moe --dim T=1,4 --pairs=5 -o "$work/c.json"
+    expect 0 "0 ops and $((pairs - 5)) pairs measured" on_stand_in tune $moe --dim T=1,4 -o "$work/c.json"
     same "$work/a.json" "$work/c.json"
     expect 2 'seconds takes a number' on_stand_in tune $moe --seconds=soon
     expect 3 'cannot write' on_stand_in tune $moe --dim T=1,4 -o "$work/no/costs.json"
@@ -75,22 +78,22 @@ same() {
 
     # who reads it: asked for, by the environment, beside the cached kernels
     auto='--streams=auto --explain-streams -q'
-    expect 0 'T = 4: .*27 of 27 ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4 --costs="$work/a.json"
-    expect 0 'T = 4: .*, 0 of 27 ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4
-    expect 0 'T = 4: .*27 of 27 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto
-    expect 0 'T = 4: .*, 0 of 27 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto --costs=none
+    expect 0 'T = 4: .*([0-9]+) of \1 ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4 --costs="$work/a.json"
+    expect 0 'T = 4: .*, 0 of [0-9]+ ops measured' "$MAINSTEM" compile $moe $auto --dim T=1,4
+    expect 0 'T = 4: .*([0-9]+) of \1 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto
+    expect 0 'T = 4: .*, 0 of [0-9]+ ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto --costs=none
     expect 1 'costs=none goes on without it' env MAINSTEM_COSTS="$work/bad.json" "$MAINSTEM" compile $moe $auto
     mkdir -p "$work/cache" && cp "$work/a.json" "$work/cache/costs.json"
-    expect 0 'T = 4: .*27 of 27 ops measured' "$MAINSTEM" compile $moe $auto
-    expect 0 '27 of 27 ops measured' "$MAINSTEM" report $moe --explain-streams -o "$work/page.html"
-    expect 0 "silu_mul.linear' \(3 ops, 750.0 us\) forks to 'side': .*saves 750.0 us, .*\(measured\)" "$MAINSTEM" compile $moe $auto
+    expect 0 'T = 4: .*([0-9]+) of \1 ops measured' "$MAINSTEM" compile $moe $auto
+    expect 0 '([0-9]+) of \1 ops measured' "$MAINSTEM" report $moe --explain-streams -o "$work/page.html"
+    expect 0 "silu_mul.linear' \(3 ops, 750.0 us\) forks to 'side': .*it saves 750.0 us, .*\(measured\)" "$MAINSTEM" compile $moe $auto
     expect 0 'the file pins ops' "$MAINSTEM" compile $moe -q --explain-streams
     sed 's/"kernel":"[0-9a-f]*"/"kernel":"00000000000000aa"/' "$work/a.json" >"$work/b.json"
     expect 0 "has 'linear\(.*, but of another kernel: it does not count" "$MAINSTEM" compile $moe -q --remarks=streams --costs="$work/b.json"
 
     # bench: every schedule, every specialisation, the floor
     expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ MiB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2
-    expect 0 '^\| chosen streams \| node by node \| 27 \| .* \| yes \|$' on_stand_in bench $moe --dim T=4 --iters=2
+    expect 0 '^\| chosen streams \| node by node \| [0-9]+ \| .* \| yes \|$' on_stand_in bench $moe --dim T=4 --iters=2
 }
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

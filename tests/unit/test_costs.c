@@ -145,7 +145,9 @@ static const char two_branches[] = "module two;\n"
 static void keys(void)
 {
     static const char *const dims[] = {"T=1,4"};
-    struct stem_compiled *c = compile(two_branches, dims, stem_options_default());
+    struct stem_options o = stem_options_default();
+    o.no_fuse = true;
+    struct stem_compiled *c = compile(two_branches, dims, o);
     struct stem_arena *a = stem_arena_new();
     struct stem_strtab *seen = stem_strtab_new();
     uint32_t most = 0;
@@ -228,6 +230,7 @@ static void forks_by_tokens(void)
     s.slowdown[16] = 1.9; /* 38 us instead of 40: less than 3 */
     s.slowdown[64] = 2;
     struct stem_options o = stem_options_default();
+    o.no_fuse = true; /* what is fused is not what this is about */
     struct stem_compiled *plain = compile(two_branches, dims, o);
     struct stem_costs *costs = table_of(plain, &s);
     o.costs = stem_costs_find_gpu(costs, "made up", 0);
@@ -262,6 +265,7 @@ static void stale_kernels(void)
     struct synthetic s = {.us = 500, .early_us = 500, .damage = 1};
     s.slowdown[1] = 2;
     struct stem_options o = stem_options_default();
+    o.no_fuse = true;
     struct stem_compiled *plain = compile(two_branches, dims, o);
     struct stem_costs *costs = table_of(plain, &s);
     o.costs = stem_costs_find_gpu(costs, "made up", 0);
