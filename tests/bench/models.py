@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "peers"))
 import torch_models  # noqa: E402
 
-WAYS = {"one stream": "one", "main-first": "dual", "main-first, PDL": "pdl"}
+WAYS = {"one stream, no PDL": "one", "main-first, no PDL": "dual", "main-first": "pdl", "one stream": "one_pdl",
+        "chosen streams": "chosen"}
 
 
 def bench(mainstem, path, tokens, context, iters, defines):
@@ -28,9 +29,12 @@ def bench(mainstem, path, tokens, context, iters, defines):
     out = {}
     for line in run.stdout.splitlines():
         cells = [c.strip() for c in line.strip("| ").split("|")]
+        if cells[0] == "schedule":
+            names = cells
         if len(cells) >= 9 and cells[0] in WAYS and cells[1] == "captured":
-            out[WAYS[cells[0]]] = dict(us=float(re.match(r"[0-9.]+", cells[8])[0]), lanes=cells[5], nodes=cells[2], same=cells[9])
-    if len(out) < 3:
+            row = dict(zip(names, cells))
+            out[WAYS[cells[0]]] = dict(us=float(re.match(r"[0-9.]+", row["replay"])[0]), lanes=row["lanes measured"], nodes=row["nodes"], same=row["same bits"])
+    if len(out) < len(WAYS):
         print(f"{path} T={tokens}: exit {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
     return out
 
@@ -66,17 +70,17 @@ def main():
             torch = peer["torch"].get(t, {}) if peer else {}
             floor = torch.pop("floor", None) or torch_models.floor_bytes(torch_models.CONFIGS[model], int(t), a.context) / 4.3e12 * 1e6
             rows.append((model, t, floor, ours, min((v for v in torch.values()), default=None)))
-    print("\n| model | T | floor (us) | one stream | dual | dual, PDL | over the floor | lanes | same bits | PyTorch | PyTorch over ours |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("\n| model | T | floor (us) | one stream | dual | dual, PDL | one stream, PDL | chosen streams, PDL | over the floor | lanes | same bits | PyTorch | PyTorch over ours |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for model, t, floor, ours, torch in rows:
-        if len(ours) < 3:
+        if len(ours) < len(WAYS):
             continue
         best = min(w["us"] for w in ours.values())
-        us = " | ".join(f"{ours[w]['us']:.0f}" for w in ("one", "dual", "pdl"))
+        us = " | ".join(f"{ours[w]['us']:.0f}" for w in ("one", "dual", "pdl", "one_pdl", "chosen"))
         same = "yes" if all(w["same"] == "yes" for w in ours.values()) else "NO"
         other = f"{torch:.0f} | {torch / best:.2f}" if torch else "- | -"
         print(f"| {model} | {t} | {floor:.0f} | {us} | {best / floor:.2f} | {ours['pdl']['lanes']} | {same} | {other} |")
-    return 0 if all(len(r[3]) == 3 for r in rows) else 1
+    return 0 if all(len(r[3]) == len(WAYS) for r in rows) else 1
 
 
 if __name__ == "__main__":
