@@ -13,7 +13,9 @@
  *                         that they scale keep its variance: for f32 (of f8e4m3 weights, 128 columns each) sqrt(3 /
  *                         (128 * last dim)) / 448, for bf16 (of int4, 32 columns) sqrt(3 / (32 * last dim)) / 8; 1 for
  *                         f8e4m3 (of nvfp4); with "scale_2", a whole tensor's, 1/256
- *   integer inputs:       element i is i, so that slots and token ids are distinct; u8 wraps
+ *   integer inputs:       element i is i, so that slots and token ids are distinct; u8 wraps. If the ops say which values
+ *                         make sense, low..high: high - i * s mod n, n how many these are, s about 0.62 n without a
+ *                         factor in common: distinct as long as possible, and spread over all
  *   state, temporaries, outputs, other integers: zero
  * rounded to the type. Bytes beyond the elements are zero. C11, no dependence but libm's sqrt.
  */
@@ -112,16 +114,37 @@ static inline bool stem_fill_counts(const struct stem_plan_buffer *b)
            (b->dtype == STEM_I32 || b->dtype == STEM_I64 || b->dtype == STEM_U8);
 }
 
+/* 0: the buffer has no range. */
+static inline uint64_t stem_fill_step(const struct stem_plan_buffer *b)
+{
+    if ((b->low == 0 && b->high == 0) || b->high < b->low || b->high > INT32_MAX || b->low < INT32_MIN)
+        return 0;
+    uint64_t n = (uint64_t)(b->high - b->low) + 1, step = n * 618 / 1000 + 1;
+    for (;; step--) {
+        uint64_t x = n, y = step;
+        while (y) {
+            uint64_t rest = x % y;
+            x = y;
+            y = rest;
+        }
+        if (x == 1)
+            return step;
+    }
+}
+
 static inline void stem_fill_count(const struct stem_plan_buffer *b, void *data)
 {
-    uint64_t n = stem_fill_elements(b);
-    for (uint64_t i = 0; i < n; i++)
+    uint64_t n = stem_fill_elements(b), step = stem_fill_step(b), range = (uint64_t)b->high - (uint64_t)b->low + 1, at = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t v = step ? b->high - (int64_t)at : (int64_t)i;
+        at = step ? (at + step) % range : 0;
         if (b->dtype == STEM_I64)
-            ((int64_t *)data)[i] = (int64_t)i;
+            ((int64_t *)data)[i] = v;
         else if (b->dtype == STEM_I32)
-            ((int32_t *)data)[i] = (int32_t)i;
+            ((int32_t *)data)[i] = (int32_t)v;
         else
-            ((uint8_t *)data)[i] = (uint8_t)i;
+            ((uint8_t *)data)[i] = (uint8_t)v;
+    }
 }
 
 /* Fills b->bytes bytes of host memory. */

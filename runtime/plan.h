@@ -54,6 +54,7 @@ struct stem_plan_buffer {
     uint32_t rank;
     int64_t dim[STEM_MAX_RANK];
     uint32_t line; /* in the source, 0 if unknown */
+    int64_t low, high; /* an integer input: values that make sense, as `run` fills it; both 0: any */
 };
 
 /* A tensor in a buffer. Strides are in elements; element i of a contiguous tensor is at offset + i * size. */

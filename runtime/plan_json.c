@@ -212,6 +212,10 @@ static void write_buffer(struct text *t, const struct stem_plan_buffer *b)
     put_ints(t, "dim", b->dim, b->rank);
     if (b->line)
         put_int(t, "line", b->line);
+    if (b->low || b->high) {
+        put_int(t, "low", b->low);
+        put_int(t, "high", b->high);
+    }
     put(t, "}");
 }
 

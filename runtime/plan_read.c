@@ -31,6 +31,8 @@ static void read_buffer(struct stem_reader *r, const json_t *json, struct stem_p
     b->dtype = stem_get_dtype(r, &o);
     stem_read_dims(r, &o, "dim", &b->rank, b->dim);
     b->line = (uint32_t)stem_get_int_or(r, &o, "line", 0, UINT32_MAX, 0);
+    b->low = stem_get_int_or(r, &o, "low", INT64_MIN, INT64_MAX, 0);
+    b->high = stem_get_int_or(r, &o, "high", b->low, INT64_MAX, b->low);
     stem_read_close(r, &o);
 }
 

@@ -80,6 +80,33 @@ static void number_buffers(struct part *t)
     t->v->n_buffers = n;
 }
 
+/* What the ops that read an integer input say about its values, where they agree. */
+static void emit_ranges(struct part *t, struct stem_plan_buffer *out)
+{
+    const struct stem_program *p = t->p;
+    for (uint32_t i = 0; i < p->sched.order.len; i++) {
+        const struct stem_op *op = stem_op_at(p, p->sched.order.at[i]);
+        if (op->class != STEM_OP_BUILTIN || !op->def->range)
+            continue;
+        struct stem_tensor tensors[2 * STEM_MAX_OPERANDS];
+        struct stem_concrete c;
+        stem_op_concrete(p, op, tensors, &c);
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            int64_t low, high;
+            struct stem_plan_buffer *b = op->operands[k].value.n == STEM_NONE ? NULL : &out[t->buffer[tensors[k].buffer]];
+            if (!b || b->kind != STEM_BUFFER_INPUT || !op->def->range(&c, k, &low, &high))
+                continue;
+            bool first = b->low == 0 && b->high == 0;
+            low = first || low > b->low ? low : b->low;
+            high = first || high < b->high ? high : b->high;
+            if (low <= high) {
+                b->low = low;
+                b->high = high;
+            }
+        }
+    }
+}
+
 static void emit_buffers(struct part *t)
 {
     number_buffers(t);
@@ -101,6 +128,7 @@ static void emit_buffers(struct part *t)
         };
         memcpy(o->dim, b->shape.dim, sizeof o->dim);
     }
+    emit_ranges(t, out);
     t->v->buffers = out;
 }
 

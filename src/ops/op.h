@@ -143,6 +143,9 @@ struct stem_op_def {
      * `operand`. Accumulates in f32 or better, rounds once to the result's type (nearest even). Single-threaded,
      * reads no state, so any number may run at once. */
     void (*reference)(const struct stem_concrete *c, void *const *data);
+    /* Which values of integer operand i make sense, for those who must make some up; others do no harm. False: any.
+     * May be NULL. */
+    bool (*range)(const struct stem_concrete *c, uint32_t i, int64_t *low, int64_t *high);
 };
 
 /* NULL if unknown. Composite and primitive. */

@@ -143,6 +143,8 @@ fi
 # ---- running ----
 # shellcheck disable=SC2086
 {
+    expect 0 'bit for bit' run "$SRCDIR/tests/gpu/attention_ops.stem" --device=cpu --dim T=1,5 --orders=2
+    expect 0 'bit for bit' run "$SRCDIR/examples/gqa_decode.stem" --device=cpu --dim T=3 --orders=2
     expect 0 'bit for bit' run $moe $small --device=cpu --dim T=1,3 --orders=2
     expect 2 'need a GPU' run $moe $small --device=cpu --chaos
     expect 2 "does not know 'tpu'" run $moe $small --device=tpu

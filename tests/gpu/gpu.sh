@@ -57,6 +57,8 @@ done
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=side-first --poison
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=program --poison
 }
+check "$SRCDIR/tests/gpu/attention_ops.stem" --dim T=1,4,40 --compare=cpu
+check "$SRCDIR/tests/gpu/attention_ops.stem" --chaos --poison
 # Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.
 iters=200
 for case in "$SRCDIR"/tests/cases/c*.stem; do

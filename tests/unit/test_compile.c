@@ -301,6 +301,18 @@ static void filling(void)
     stem_fill_host(&b, 1, slot);
     for (int i = 0; i < 8; i++)
         CU_ASSERT_EQUAL(slot[i], i); /* distinct, whatever the seed */
+    for (int n = 1; n <= 40; n++) { /* of -3 .. n - 4: the largest first, then all in turn */
+        bool seen[40] = {false};
+        int32_t many[48];
+        b.dim[0] = 48, b.bytes = sizeof many, b.low = -3, b.high = n - 4;
+        stem_fill_host(&b, 1, many);
+        CU_ASSERT_EQUAL(many[0], n - 4);
+        for (int i = 0; i < 48; i++) {
+            CU_ASSERT_FATAL(many[i] >= -3 && many[i] < n - 3);
+            CU_ASSERT(i >= n || !seen[many[i] + 3]);
+            seen[many[i] + 3] = true;
+        }
+    }
 
     b = (struct stem_plan_buffer){
         .name = "w", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_F16, .rank = 2, .dim = {1, 4096}, .bytes = sizeof h};

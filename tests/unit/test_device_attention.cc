@@ -41,7 +41,7 @@ struct sequences {
 
 /* ---- the two launches ---- */
 
-template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
+template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE, int WARPS>
 static void combine(const char *what, array<float> &acc, array<float> &ml, array<int> &lens, int tokens, int heads,
                     int most, int parts)
 {
@@ -50,10 +50,12 @@ static void combine(const char *what, array<float> &acc, array<float> &ml, array
         .operand(ml.data(), {(int64_t)(acc.n / D / ROWS), ROWS, 2}).operand(lens.data(), {tokens})
         .operand(want.data(), {tokens, heads, D}).set("groups", GROUPS).set("parts", parts).set("unit", UNIT)
         .set("most", most).set("sparse", SPARSE).run(1);
+    constexpr int SLICE = D % 128 ? D : 128;
+    unsigned outputs = (unsigned)(tokens * heads * (D / SLICE));
     for (array<E> &out : y)
-        emu_launch({(unsigned)(tokens * heads), 1, 1}, 256, 1, 0, [&] {
-            stem_attention_combine<E, ROWS, GROUPS, D, UNIT, SPARSE>(acc.data(), ml.data(), lens.data(), out.data(),
-                                                                     tokens, heads, most, parts);
+        emu_launch({(outputs * WARPS + 7) / 8, 1, 1}, 256, 1, 0, [&] {
+            stem_attention_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, WARPS>(
+                acc.data(), ml.data(), lens.data(), out.data(), tokens, heads, most, parts);
         });
     compare(what, y[0], want, y[1], bound_of((E *)0));
 }
@@ -73,7 +75,7 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static voi
         .operand(ml_want.data(), {slots, ROWS, 2}).set("rows", ROWS).set("parts", parts).set("unit", 64)
         .set("latent", D).set("scale", scale).run(2);
     for (int i = 0; i < 2; i++)
-        emu_launch({(unsigned)parts, 1, 1}, 128, 1, 4 * STAGES * stem_gqa_stage<D>, [&] {
+        emu_launch({(unsigned)parts, 1, 1}, 128, 1, stem_gqa_smem<D, ROWS, STAGES>, [&] {
             stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES>(q.data(), k.data(), v.data(), c.table.data(),
                                                             c.lens.data(), acc[i].data(), ml[i].data(), s.tokens,
                                                             heads, s.pages, s.per_sequence, parts,
@@ -92,7 +94,8 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static voi
     compare(what, ml[0], ml_want, ml[1], 1e-4);
     compare("gqa plain", acc[2], acc_want, acc[2], 1e-4);
     compare("gqa plain", ml[2], ml_want, ml[2], 1e-4);
-    combine<E, ROWS, GROUPS, D, 64, false>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, D, 64, false, 1>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, D, 64, false, 4>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
 }
 
 template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
@@ -138,7 +141,8 @@ static void mla(shape s, int heads, int parts, int count)
     compare(what, ml[0], ml_want, ml[1], 1e-4);
     compare("mla plain", acc[2], acc_want, acc[2], 1e-4);
     compare("mla plain", ml[2], ml_want, ml[2], 1e-4);
-    combine<E, ROWS, GROUPS, L, 32, SPARSE>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, L, 32, SPARSE, 8>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, L, 32, SPARSE, 2>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
 }
 
 /* ---- the others ---- */
@@ -212,6 +216,7 @@ int main()
     gqa<bf16, 128, 8, 1, 7, 2>({5, 9, 60}, 12);
     gqa<__half, 96, 16, 2, 64, 4>({1, 3, 3}, 6);
     gqa<bf16, 32, 1, 3, 1, 2>({35, 200, 130}, 20);
+    gqa<bf16, 64, 2, 2, 16, 2>({2, 9, 100}, 60);
     mla<bf16, 576, 512, 8, 1, 64, 3, false>({3, 4, 3}, 8, 5, 0);
     mla<bf16, 576, 512, 16, 1, 64, 4, true>({3, 4, 3}, 16, 5, 70);
     mla<__half, 192, 128, 20, 1, 7, 2, false>({4, 9, 20}, 20, 7, 0);

@@ -168,7 +168,9 @@ static struct stem_plan *rich(void)
                                            .dtype = STEM_BF16,
                                            .rank = 2,
                                            .dim = {4, 8},
-                                           .line = 7};
+                                           .line = 7,
+                                           .low = -2,
+                                           .high = INT64_MAX};
     buffers[1] = (struct stem_plan_buffer){.name = "t", .bytes = 64, .align = 256, .offset = 256, .dtype = STEM_U8};
     struct stem_plan_op *ops = stem_plan_alloc(p, v->n_ops * sizeof *ops);
     memcpy(ops, v->ops, v->n_ops * sizeof *ops);

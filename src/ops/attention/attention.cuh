@@ -48,44 +48,64 @@ __device__ __forceinline__ int stem_attention_piece(int r, int c)
     return c ^ ((r & 1) << 2 | (r >> 1 & 3));
 }
 
-/* Positions of a token; units of that many. */
+/* Positions of a token. */
 __device__ __forceinline__ int stem_attention_length(const int *lens, int token, int most, bool sparse)
 {
     return sparse ? most : min(max(stem_load_fresh(lens + token), 0), most);
 }
 
-/* Units of all tokens. Called by whole warps. */
-__device__ __forceinline__ long long stem_attention_units(const int *lens, int tokens, int groups, int most, int unit,
-                                                          bool sparse)
-{
-    int lane = threadIdx.x & 31;
-    long long all = 0;
-    for (int t0 = 0; t0 < tokens; t0 += 32) {
-        int n = t0 + lane < tokens ? stem_attention_length(lens, t0 + lane, most, sparse) : 0;
-        n = (n + unit - 1) / unit;
-#pragma unroll
-        for (int d = 16; d; d >>= 1)
-            n += __shfl_xor_sync(0xffffffffu, n, d);
-        all += n;
+/* The lengths of all tokens; every lane keeps one of the first 32, so that most calls load them once. Its functions are
+ * called by whole warps. */
+struct stem_attention_lengths {
+    const int *lens;
+    int tokens, most, unit, own;
+    bool sparse;
+    __device__ __forceinline__ stem_attention_lengths(const int *lens_, int tokens_, int most_, int unit_, bool sparse_)
+        : lens(lens_), tokens(tokens_), most(most_), unit(unit_), sparse(sparse_)
+    {
+        int lane = threadIdx.x & 31;
+        own = lane < tokens ? stem_attention_length(lens, lane, most, sparse) : 0;
     }
-    return all * groups;
-}
+    __device__ __forceinline__ int length(int token) const
+    {
+        return token < 32 ? __shfl_sync(0xffffffffu, own, token) : stem_attention_length(lens, token, most, sparse);
+    }
+    /* units of the lane's token t0 + lane, 0 from token `end` on */
+    __device__ __forceinline__ int units(int t0, int end) const
+    {
+        int t = t0 + (threadIdx.x & 31), n = t0 == 0 ? own : 0;
+        if (t0 > 0 && t < end)
+            n = stem_attention_length(lens, t, most, sparse);
+        return t < end ? (n + unit - 1) / unit : 0;
+    }
+    /* of all tokens before `end` */
+    __device__ __forceinline__ long long before(int end) const
+    {
+        long long all = 0;
+        for (int t0 = 0; t0 < end; t0 += 32) {
+            int n = units(t0, end);
+#pragma unroll
+            for (int d = 16; d; d >>= 1)
+                n += __shfl_xor_sync(0xffffffffu, n, d);
+            all += n;
+        }
+        return all;
+    }
+};
 
 /* The item that unit u lies in (the last one if u is past the end), and the number of units before it. */
 struct stem_attention_place {
     int item;
     long long start;
 };
-__device__ __forceinline__ stem_attention_place stem_attention_find(const int *lens, int tokens, int groups, int most,
-                                                                    int unit, bool sparse, long long u)
+__device__ __forceinline__ stem_attention_place stem_attention_find(const stem_attention_lengths &s, int groups,
+                                                                    long long u)
 {
     const unsigned every = 0xffffffffu;
     int lane = threadIdx.x & 31, last = 0;
     long long before = 0;
-    for (int t0 = 0; t0 < tokens; t0 += 32) {
-        int n = t0 + lane < tokens ? stem_attention_length(lens, t0 + lane, most, sparse) : 0;
-        n = (n + unit - 1) / unit;
-        int sum = n;
+    for (int t0 = 0; t0 < s.tokens; t0 += 32) {
+        int n = s.units(t0, s.tokens), sum = n;
 #pragma unroll
         for (int d = 1; d < 32; d <<= 1) {
             int other = __shfl_up_sync(every, sum, d);
@@ -99,36 +119,34 @@ __device__ __forceinline__ stem_attention_place stem_attention_find(const int *l
             return {(t0 + token) * groups + group, start + (long long)group * units};
         }
         before += __shfl_sync(every, sum, 31);
-        last = __shfl_sync(every, n, min(31, tokens - 1 - t0));
+        last = __shfl_sync(every, n, min(31, s.tokens - 1 - t0));
     }
-    return {tokens * groups - 1, before * groups - last};
+    return {s.tokens * groups - 1, before * groups - last};
 }
 
 /* A block's shares: for each of them step() sets slot, token, group, and positions from..to-1 of the token's n. All
- * threads of the block go through the same ones. Called after stem_wait(). */
+ * threads of the block go through the same ones. */
 struct stem_attention_walk {
-    const int *lens;
-    int tokens, groups, most, unit, last, item;
-    bool sparse;
+    stem_attention_lengths lengths;
+    int groups, last, item;
     long long begin, end, start;
     int slot, token, group, from, to, n;
 
-    __device__ __forceinline__ stem_attention_walk(const int *lens_, int tokens_, int groups_, int most_, int unit_,
-                                                   int parts, bool sparse_)
-        : lens(lens_), tokens(tokens_), groups(groups_), most(most_), unit(unit_), sparse(sparse_)
+    __device__ __forceinline__ stem_attention_walk(const int *lens, int tokens, int groups_, int most, int unit,
+                                                   int parts, bool sparse)
+        : lengths(lens, tokens, most, unit, sparse), groups(groups_)
     {
-        long long all = stem_attention_units(lens, tokens, groups, most, unit, sparse);
+        long long all = lengths.before(tokens) * groups;
         begin = all * blockIdx.x / parts;
         end = all * (blockIdx.x + 1) / parts;
         stem_attention_place first = {0, 0};
         if (blockIdx.x > 0)
-            first = stem_attention_find(lens, tokens, groups, most, unit, sparse, begin);
-        last = (int)blockIdx.x + 1 < parts ? stem_attention_find(lens, tokens, groups, most, unit, sparse, end).item
-                                           : tokens * groups - 1;
+            first = stem_attention_find(lengths, groups, begin);
+        last = (int)blockIdx.x + 1 < parts ? stem_attention_find(lengths, groups, end).item : tokens * groups - 1;
         item = first.item;
         start = first.start;
         token = item / groups;
-        n = stem_attention_length(lens, token, most, sparse);
+        n = lengths.length(token);
     }
     __device__ __forceinline__ bool step()
     {
@@ -136,8 +154,9 @@ struct stem_attention_walk {
             return false;
         if (item / groups != token) {
             token = item / groups;
-            n = stem_attention_length(lens, token, most, sparse);
+            n = lengths.length(token);
         }
+        int unit = lengths.unit;
         long long units = (n + unit - 1) / unit, low = begin > start ? begin - start : 0,
                   high = end < start + units ? end - start : units;
         group = item % groups;
@@ -152,59 +171,107 @@ struct stem_attention_walk {
 
 /* ---- the sum of the shares ---- */
 
-/* Grid: tokens * heads. The warps share out the blocks' sums in turn; lanes have columns. ROWS rows a slot, D wide. */
-template <class O, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
+/* SLICE columns of an output are added up by WARPS warps, which share out the blocks' sums in turn; lanes have columns.
+ * ROWS rows a slot, D wide. Block: 8 warps. Grid: tokens * heads * (D / SLICE) outputs, 8 / WARPS a block. `lens` is
+ * read before the wait. */
+template <class O, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS>
 __device__ __forceinline__ void stem_attention_combine(const float *acc, const float *ml, const int *lens, O *y,
                                                        int tokens, int heads, int most, int parts)
 {
-    constexpr int WARPS = 8, EACH = (D + 31) / 32;
-    __shared__ float sums[WARPS][EACH * 32], weights[WARPS];
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int token = blockIdx.x / heads, head = blockIdx.x % heads;
-    int item = token * GROUPS + head / ROWS, row = head % ROWS;
+    constexpr int EACH = (SLICE + 31) / 32, BATCH = EACH > 16 ? 1 : 32 / EACH, VECTOR = SLICE == 128 ? 4 : 1;
+    __shared__ float sums[8][EACH * 32], tops[8], weights[8];
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = lane * VECTOR;
+    long long output = (long long)blockIdx.x * (8 / WARPS) + warp / WARPS, outputs = (long long)tokens * heads * (D / SLICE);
+    bool there = output < outputs;
+    output = there ? output : 0;
+    int slice = (int)(output % (D / SLICE)), token = (int)(output / (D / SLICE) / heads);
+    int head = (int)(output / (D / SLICE) % heads), item = token * GROUPS + head / ROWS, row = head % ROWS;
+    stem_attention_lengths lengths(lens, tokens, most, UNIT, SPARSE);
+    int units = (lengths.length(token) + UNIT - 1) / UNIT, first = 0, end = 0;
+    long long all = lengths.before(tokens) * GROUPS;
+    long long before = lengths.before(token) * GROUPS + (long long)(head / ROWS) * units;
+    if (units > 0) { /* unit u is block ((u + 1) * parts - 1) / all's */
+        first = (int)(((before + 1) * parts - 1) / all);
+        end = (int)(((before + units) * parts - 1) / all) + 1;
+    }
     stem_wait();
     stem_launch_dependents();
-    long long all = stem_attention_units(lens, tokens, GROUPS, most, UNIT, SPARSE), before = 0;
-    int units = (stem_attention_length(lens, token, most, SPARSE) + UNIT - 1) / UNIT;
-    before = token > 0 ? stem_attention_units(lens, token, GROUPS, most, UNIT, SPARSE) : 0;
-    before += (long long)(head / ROWS) * units;
-    /* unit u is block ((u + 1) * parts - 1) / all's */
-    int first = units ? (int)(((before + 1) * parts - 1) / all) : 0;
-    int end = units ? (int)(((before + units) * parts - 1) / all) + 1 : 0;
     float top = STEM_NO_MAX, weight = 0, sum[EACH] = {};
-    for (int b = first + lane; b < end; b += 32) {
-        const float *at = ml + ((long long)(b + item) * ROWS + row) * 2;
-        if (stem_load_fresh(at + 1) != 0.0f)
-            top = fmaxf(top, stem_load_fresh(at));
-    }
-    top = stem_warp_max(top);
-#pragma unroll 4
-    for (int b = first + warp; b < end; b += WARPS) {
-        long long slot = (long long)(b + item) * ROWS + row;
-        float l = stem_load_fresh(ml + slot * 2 + 1), f = l != 0.0f ? exp2f(stem_load_fresh(ml + slot * 2) - top) : 0.0f;
-        weight += f * l;
+    for (int b0 = first + warp % WARPS; b0 < end; b0 += WARPS * BATCH) {
+        float v[BATCH][EACH], m[BATCH], l[BATCH], higher = top;
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            int b = b0 + k * WARPS;
+            long long slot = (long long)(min(b, end - 1) + item) * ROWS + row;
+            stem_vec<float, 2> of = stem_load<2>(ml + slot * 2);
+            m[k] = of.at[0];
+            l[k] = b < end ? of.at[1] : 0.0f;
+            const float *at = acc + slot * D + slice * SLICE;
+#pragma unroll
+            for (int i = 0; i < EACH; i += VECTOR) {
+                stem_vec<float, VECTOR> x = {};
+                if (b < end && (SLICE % 32 == 0 || i * 32 + column < SLICE))
+                    x = stem_load<VECTOR>(at + i * 32 + column);
+#pragma unroll
+                for (int j = 0; j < VECTOR; j++)
+                    v[k][i + j] = x.at[j];
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < BATCH; k++)
+            higher = l[k] != 0.0f ? fmaxf(higher, m[k]) : higher;
+        float f = exp2f(top - higher);
+        top = higher;
+        weight *= f;
 #pragma unroll
         for (int i = 0; i < EACH; i++)
-            if (D % 32 == 0 || i * 32 + lane < D)
-                sum[i] += f * stem_load_fresh(acc + slot * D + i * 32 + lane);
+            sum[i] *= f;
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            f = l[k] != 0.0f ? exp2f(m[k] - top) : 0.0f;
+            weight += f * l[k];
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                sum[i] += f * v[k][i];
+        }
     }
+    if (WARPS > 1) {
 #pragma unroll
-    for (int i = 0; i < EACH; i++)
-        sums[warp][i * 32 + lane] = sum[i];
-    if (lane == 0)
-        weights[warp] = weight;
-    __syncthreads();
-    weight = 0;
+        for (int i = 0; i < EACH; i++)
+            sums[warp][i * 32 + lane] = sum[i];
+        if (lane == 0) {
+            tops[warp] = top;
+            weights[warp] = weight;
+        }
+        __syncwarp();
+        __syncthreads();
+        if (warp % WARPS != 0)
+            return;
+        weight = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; w++)
-        weight += weights[w];
-    for (int d = threadIdx.x; d < D; d += 32 * WARPS) {
-        float v = 0;
+        for (int i = 0; i < EACH; i++)
+            sum[i] = 0;
 #pragma unroll
         for (int w = 0; w < WARPS; w++)
-            v += sums[w][d];
-        y[(long long)blockIdx.x * D + d] = stem_round<O>::from(weight != 0.0f ? v / weight : 0.0f);
+            top = fmaxf(top, tops[warp + w]);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            float f = exp2f(tops[warp + w] - top);
+            weight += f * weights[warp + w];
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                sum[i] += f * sums[warp + w][i * 32 + lane];
+        }
     }
+    if (!there)
+        return;
+    y += ((long long)token * heads + head) * D + slice * SLICE;
+#pragma unroll
+    for (int i = 0; i < EACH; i += VECTOR)
+#pragma unroll
+        for (int j = 0; j < VECTOR; j++)
+            if (SLICE % 32 == 0 || i * 32 + column < SLICE)
+                y[i * 32 + column + j] = stem_round<O>::from(weight != 0.0f ? sum[i + j] / weight : 0.0f);
 }
 
 /* ---- any type and width ---- */
@@ -232,9 +299,9 @@ __device__ __forceinline__ void stem_attention_plain(const E *q, const E *k, con
                                                      stem_attention_call c, int width, int latent)
 {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    stem_attention_walk walk(lens, c.tokens, c.groups, c.most(), c.unit, c.parts, c.indices != 0);
     stem_wait();
     stem_launch_dependents();
-    stem_attention_walk walk(lens, c.tokens, c.groups, c.most(), c.unit, c.parts, c.indices != 0);
     while (walk.step())
         for (int r = warp; r < ROWS; r += 4) {
             int head = walk.group * ROWS + r;

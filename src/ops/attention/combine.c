@@ -33,31 +33,43 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)(c->operand[3].dim[0] * c->operand[3].dim[1])};
 }
 
+/* Warps for each output: a warp adds up some eight shares at once. */
+static uint32_t warps_of(int64_t parts, int64_t items)
+{
+    int64_t shares = parts / items + 2;
+    return shares > 32 ? 8 : shares > 16 ? 4 : shares > 8 ? 2 : 1;
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
     const struct stem_tensor *acc = &c->operand[0], *y = &c->operand[3];
     const char *type = stem_c_type(y->dtype);
     long long rows = acc->dim[1], latent = acc->dim[2], groups = int_attr(c->attrs, "groups"),
-              unit = int_attr(c->attrs, "unit");
+              unit = int_attr(c->attrs, "unit"), slice = latent % 128 ? latent : 128;
     bool sparse = int_attr(c->attrs, "sparse");
+    uint32_t warps = warps_of(int_attr(c->attrs, "parts"), y->dim[0] * groups);
+    uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1] * (latent / slice));
     (void)t;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "attention"},
-                               .grid = {(uint32_t)(y->dim[0] * y->dim[1]), 1, 1},
+                               .grid = {(uint32_t)((outputs * warps + 7) / 8), 1, 1},
                                .block = {THREADS, 1, 1},
-                               .waits = true};
+                               .waits = true,
+                               .early = 1u << 2}; /* lens: attention_part has read them, too */
     int64_t scalars[] = {y->dim[0], y->dim[1], int_attr(c->attrs, "most"), int_attr(c->attrs, "parts")};
     for (; l->n_scalars < 4; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = scalars[l->n_scalars]}};
-    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_u%lld%s", stem_dtype_name(y->dtype),
-                                  rows, groups, latent, unit, sparse ? "_sparse" : "");
+    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_u%lld_w%u%s",
+                                  stem_dtype_name(y->dtype), rows, groups, latent, unit, warps,
+                                  sparse ? "_sparse" : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%d) %s(const float *acc, const float *ml, const int *lens, "
         "%s *y, int tokens, int heads, int most, int parts)\n{\n"
-        "    stem_attention_combine<%s, %lld, %lld, %lld, %lld, %s>(acc, ml, lens, y, tokens, heads, most, parts);\n}\n",
-        THREADS, l->kernel, type, type, rows, groups, latent, unit, sparse ? "true" : "false");
+        "    stem_attention_combine<%s, %lld, %lld, %lld, %lld, %lld, %s, %u>(acc, ml, lens, y, tokens, heads, most, "
+        "parts);\n}\n",
+        THREADS, l->kernel, type, type, rows, groups, latent, slice, unit, sparse ? "true" : "false", warps);
 }
 
 const struct stem_op_def stem_op_attention_combine = {

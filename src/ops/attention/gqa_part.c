@@ -20,9 +20,10 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
     if (c->operand[2].rank == STEM_NONE || c->n_in > 5 || (dtype != STEM_BF16 && dtype != STEM_F16) || !aligned(c) ||
         s->width % 32 || s->width > 256 || s->rows > 16 || s->unit != STEM_GQA_UNIT)
         return false;
-    uint32_t stages = (stem_stream_sm_smem(t) / 2 - 1024) / (warps * stage); /* two blocks on a multiprocessor */
+    uint32_t merge = 2 * (uint32_t)(s->rows * (s->width + 6)) * 4;
+    uint32_t stages = (stem_stream_sm_smem(t) / 2 - 1024 - merge) / (warps * stage); /* two blocks on a multiprocessor */
     if (stages < 3)
-        stages = stem_stream_block_smem(t) / (warps * stage);
+        stages = (stem_stream_block_smem(t) - merge) / (warps * stage);
     stages = stages > MOST_STAGES ? MOST_STAGES : stages;
     if (stages < 2)
         return false;
@@ -31,7 +32,7 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
     l->headers[2] = "attention";
     l->headers[3] = "gqa_part";
     l->block[0] = 32 * WARPS;
-    l->smem = warps * stages * stage;
+    l->smem = warps * stages * stage + merge; /* stem_gqa_smem */
     l->kernel = stem_arena_printf(a, "stem_gqa_part_%s_d%lld_r%lld_g%lld_p%lld_s%u", stem_dtype_name(dtype),
                                   (long long)s->width, (long long)s->rows, (long long)s->groups, (long long)s->page,
                                   stages);

@@ -18,8 +18,8 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
     const E *k, *v;
     const int *table; /* the token's */
     unsigned ring;
-    int pages, group, from, to, tiles;   /* tiles of 16 positions of the share */
-    int fill_tile, fill_slot, next_page; /* next_page: of this lane's position in the tile that is filled next */
+    int pages, group, from, to, tiles; /* tiles of 16 positions of the share */
+    int slot, fill_tile, fill_slot, next_page; /* next_page: of this lane's position in the tile that is filled next */
     uint4 low[PAIRS], high[PAIRS];       /* queries */
     float sum[2 * D / 16][4], top[2], weight[2];
 
@@ -52,8 +52,15 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
         stem_copy_commit();
     }
 
-    __device__ __forceinline__ void begin(const E *q)
+    /* Starts on a share: its first stages, and its queries. What was added up stays. */
+    __device__ __forceinline__ void begin(const E *q, int warp)
     {
+        tiles = (to - from + 15) / 16;
+        fill_tile = warp;
+        look_up();
+#pragma unroll 1
+        for (int i = 0; i < STAGES - 1; i++)
+            fill();
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
         const uint4 none = {0, 0, 0, 0};
 #pragma unroll
@@ -61,6 +68,10 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
             low[j] = g < ROWS ? *reinterpret_cast<const uint4 *>(q + g * D + j * 32 + t * 8) : none;
             high[j] = g + 8 < ROWS ? *reinterpret_cast<const uint4 *>(q + (g + 8) * D + j * 32 + t * 8) : none;
         }
+    }
+
+    __device__ __forceinline__ void clear()
+    {
 #pragma unroll
         for (int n = 0; n < D / 8; n++)
 #pragma unroll
@@ -141,17 +152,10 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
         }
     }
 
-    /* This warp's tiles of the share. */
+    /* This warp's tiles of the share. The stages go round and round, whatever share they belong to. */
     __device__ __forceinline__ void run(int warp, float scale)
     {
-        int slot = 0;
-        tiles = (to - from + 15) / 16;
-        fill_tile = warp;
-        fill_slot = 0;
-        look_up();
-#pragma unroll 1
-        for (int i = 0; i < STAGES - 1; i++)
-            fill();
+        clear();
 #pragma unroll 1
         for (int tile = warp; tile < tiles; tile += 4) {
             stem_copy_wait<STAGES - 2>();
@@ -160,62 +164,95 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
             add(ring + slot * STAGE, from + tile * 16, scale);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
-        stem_copy_wait<0>();
+        __syncwarp(); /* before other shares are loaded */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             weight[h] += __shfl_xor_sync(0xffffffffu, weight[h], 1);
             weight[h] += __shfl_xor_sync(0xffffffffu, weight[h], 2);
         }
     }
-};
 
-/* Adds up the four warps' sums in `shared`, which has room for 4 * ROWS * (D + 8) + 8 * ROWS floats. */
-template <int D, int ROWS, class W> __device__ __forceinline__ void stem_gqa_merge(const W &w, float *shared, float *acc,
-                                                                                 float *ml)
-{
-    constexpr int LD = D + 8;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
-    float *tops = shared + 4 * ROWS * LD, *own = shared + warp * ROWS * LD;
-    __syncthreads(); /* the rings are empty */
+    /* ---- the sum of the four warps' sums: those of 2 and 3 go to 0 and 1, then that of 1 to 0 ---- */
+
+    static constexpr int LD = D + 4;
+
+    /* to: ROWS * LD floats, then a maximum and a weight for each row */
+    __device__ __forceinline__ void lend(float *to_) const
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        int r = g + 8 * h;
-        if (r < ROWS) {
+        for (int h = 0; h < 2; h++) {
+            int r = g + 8 * h;
+            if (r >= ROWS)
+                continue;
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
-                *reinterpret_cast<stem_vec<float, 2> *>(own + r * LD + 8 * n + 2 * t) = {w.sum[n][2 * h],
-                                                                                        w.sum[n][2 * h + 1]};
-            if (t == 0) {
-                tops[warp * ROWS + r] = w.top[h];
-                tops[(4 + warp) * ROWS + r] = w.weight[h];
+                *reinterpret_cast<stem_vec<float, 2> *>(to_ + r * LD + 8 * n + 2 * t) = {sum[n][2 * h],
+                                                                                        sum[n][2 * h + 1]};
+            if (t == 0)
+                *reinterpret_cast<stem_vec<float, 2> *>(to_ + ROWS * LD + 2 * r) = {top[h], weight[h]};
+        }
+        __syncwarp();
+    }
+    __device__ __forceinline__ void take(const float *of)
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int r = g + 8 * h;
+            if (r >= ROWS)
+                continue;
+            stem_vec<float, 2> other = *reinterpret_cast<const stem_vec<float, 2> *>(of + ROWS * LD + 2 * r);
+            float higher = fmaxf(top[h], other.at[0]), own = exp2f(top[h] - higher), f = exp2f(other.at[0] - higher);
+            top[h] = higher;
+            weight[h] = own * weight[h] + f * other.at[1];
+#pragma unroll
+            for (int n = 0; n < D / 8; n++) {
+                stem_vec<float, 2> v = *reinterpret_cast<const stem_vec<float, 2> *>(of + r * LD + 8 * n + 2 * t);
+                sum[n][2 * h] = own * sum[n][2 * h] + f * v.at[0];
+                sum[n][2 * h + 1] = own * sum[n][2 * h + 1] + f * v.at[1];
             }
         }
+        __syncwarp();
     }
-    __syncwarp();
-    __syncthreads();
-    for (int o = threadIdx.x * 4; o < ROWS * D; o += 512) {
-        int r = o / D, d = o % D;
-        float top = fmaxf(fmaxf(tops[r], tops[ROWS + r]), fmaxf(tops[2 * ROWS + r], tops[3 * ROWS + r]));
-        stem_vec<float, 4> v = {{0, 0, 0, 0}};
-        float l = 0;
+    __device__ __forceinline__ void store(float *acc, float *ml) const
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            float f = exp2f(tops[i * ROWS + r] - top);
-            stem_vec<float, 4> u = *reinterpret_cast<const stem_vec<float, 4> *>(shared + (i * ROWS + r) * LD + d);
-            l += f * tops[(4 + i) * ROWS + r];
+        for (int h = 0; h < 2; h++) {
+            int r = g + 8 * h;
+            if (r >= ROWS)
+                continue;
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                v.at[j] += f * u.at[j];
-        }
-        stem_store(acc + o, v);
-        if (d == 0) {
-            ml[2 * r] = top > STEM_NO_MAX ? top : 0.0f;
-            ml[2 * r + 1] = l;
+            for (int n = 0; n < D / 8; n++)
+                *reinterpret_cast<stem_vec<float, 2> *>(acc + r * D + 8 * n + 2 * t) = {sum[n][2 * h], sum[n][2 * h + 1]};
+            if (t == 0)
+                *reinterpret_cast<stem_vec<float, 2> *>(ml + 2 * r) = {top[h] > STEM_NO_MAX ? top[h] : 0.0f, weight[h]};
         }
     }
-    __syncwarp();
-    __syncthreads(); /* before the rings are filled again */
-}
+    __device__ __forceinline__ void merge(int warp, float *shared, float *acc, float *ml)
+    {
+        constexpr int half = ROWS * (LD + 2);
+        if (warp >= 2)
+            lend(shared + (warp - 2) * half);
+        __syncthreads();
+        if (warp < 2)
+            take(shared + warp * half);
+        __syncthreads();
+        if (warp == 1)
+            lend(shared);
+        __syncthreads();
+        if (warp == 0) {
+            take(shared);
+            store(acc, ml);
+        }
+        __syncthreads();
+    }
+};
+
+/* Bytes of dynamic shared memory. */
+template <int D, int ROWS, int STAGES>
+constexpr int stem_gqa_smem = 4 * STAGES * stem_gqa_stage<D> + 2 * ROWS * (D + 6) * 4;
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
 __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v, const int *table, const int *lens,
@@ -224,31 +261,45 @@ __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     int warp = threadIdx.x >> 5;
+    float *shared = (float *)(stem_smem + 4 * STAGES * stem_gqa_stage<D>);
     stem_gqa_warp<E, D, ROWS, GROUPS, PAGE, STAGES> w;
     w.k = k;
     w.v = v;
     w.pages = pages;
     w.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_gqa_stage<D>;
-    stem_wait();
-    stem_launch_dependents();
+    w.fill_slot = w.slot = 0;
     stem_attention_walk walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
-#pragma unroll 1
-    while (walk.step()) {
-        float *to_acc = acc + (long long)walk.slot * ROWS * D, *to_ml = ml + (long long)walk.slot * ROWS * 2;
-        if (walk.from >= walk.to) {
+    auto next = [&] { /* the next share that has positions; empty ones are zeros */
+        while (walk.step()) {
+            if (walk.from < walk.to)
+                return true;
             for (int i = threadIdx.x; i < ROWS * D; i += 128)
-                to_acc[i] = 0;
+                acc[(long long)walk.slot * ROWS * D + i] = 0;
             if (threadIdx.x < 2 * ROWS)
-                to_ml[threadIdx.x] = 0;
-            continue;
+                ml[(long long)walk.slot * ROWS * 2 + threadIdx.x] = 0;
         }
+        return false;
+    };
+    auto begin = [&] {
         w.table = table + (long long)walk.token * max_pages;
         w.group = walk.group;
         w.from = walk.from;
         w.to = walk.to;
-        w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D);
+        w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D, warp);
+    };
+    stem_wait();
+    stem_launch_dependents();
+    bool more = next();
+    if (more)
+        begin();
+#pragma unroll 1
+    while (more) {
+        long long slot = walk.slot;
         w.run(warp, scale);
-        stem_gqa_merge<D, ROWS>(w, (float *)stem_smem, to_acc, to_ml);
+        more = next();
+        if (more)
+            begin(); /* its first stages are on their way while the warps' sums are added up */
+        w.merge(warp, shared, acc + slot * ROWS * D, ml + slot * ROWS * 2);
     }
 }
 

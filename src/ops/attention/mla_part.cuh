@@ -287,9 +287,9 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
     stem_mla_block<E, W, L, ROWS, PAGE, STAGES, SPARSE> b(stem_smem);
     b.cache = cache;
     b.pages = pages;
+    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_TILE, parts, SPARSE);
     stem_wait();
     stem_launch_dependents();
-    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_TILE, parts, SPARSE);
 #pragma unroll 1
     while (walk.step()) {
         float *to_acc = acc + (long long)walk.slot * ROWS * L, *to_ml = ml + (long long)walk.slot * ROWS * 2;

@@ -111,10 +111,19 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .headers = {"common", "attention"},
                                .grid = {(uint32_t)s.parts, 1, 1},
                                .block = {1, 1, 1},
-                               .waits = true};
+                               .waits = true,
+                               .early = 1u << 3 | 1u << 4}; /* table, lens */
     stem_attention_scalars(&s, stem_op_attr(c->def, c->attrs, "scale")->f, l);
     if (!stem_attention_lower_gqa(c, &s, t, a, l) && !stem_attention_lower_mla(c, &s, t, a, l))
         lower_plain(c, &s, a, l);
+}
+
+static bool range(const struct stem_concrete *c, uint32_t i, int64_t *low, int64_t *high)
+{
+    struct stem_attention_sizes s = stem_attention_sizes_of(c);
+    *low = i == 4;
+    *high = i == 3 ? s.pages - 1 : s.max_pages * s.page - (i == 5);
+    return i >= 3;
 }
 
 const struct stem_op_def stem_op_attention_part = {
@@ -139,4 +148,5 @@ const struct stem_op_def stem_op_attention_part = {
     .cost = cost,
     .lower = lower,
     .reference = stem_attention_part_reference,
+    .range = range,
 };

@@ -81,6 +81,13 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                 THREADS, l->kernel, bits, bits, bits, width);
 }
 
+static bool range(const struct stem_concrete *c, uint32_t i, int64_t *low, int64_t *high)
+{
+    *low = 0;
+    *high = c->operand[0].dim[0] * c->operand[0].dim[1] - 1;
+    return i == 2;
+}
+
 const struct stem_op_def stem_op_cache_store = {
     .name = "cache_store",
     .blurb = "writes rows into slots of a paged cache, in place",
@@ -92,4 +99,5 @@ const struct stem_op_def stem_op_cache_store = {
     .cost = cost,
     .lower = lower,
     .reference = stem_cache_store_reference,
+    .range = range,
 };

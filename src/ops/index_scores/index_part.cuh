@@ -127,9 +127,9 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
     b.cache = cache;
     b.pages = pages;
     b.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_index_stage<WIDTH>;
+    stem_attention_walk walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
     stem_wait();
     stem_launch_dependents();
-    stem_attention_walk walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
 #pragma unroll 1
     while (walk.step()) {
         if (walk.from >= walk.to)

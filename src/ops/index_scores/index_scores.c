@@ -83,6 +83,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .block = {THREADS, 1, 1},
                                .waits = true};
     if (stages) {
+        l->early = 1u << 3 | 1u << 4; /* table, lens */
         static const char *const headers[] = {"common", "stream", "attention", "index_scores", "index_part"};
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
             l->headers[i] = headers[i];
@@ -105,6 +106,14 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         stages ? stem_arena_printf(a, ", %u", stages) : "");
 }
 
+static bool range(const struct stem_concrete *c, uint32_t i, int64_t *low, int64_t *high)
+{
+    const struct stem_tensor *cache = &c->operand[2], *table = &c->operand[3];
+    *low = i == 4;
+    *high = i == 3 ? cache->dim[0] - 1 : table->dim[1] * cache->dim[1];
+    return i >= 3;
+}
+
 const struct stem_op_def stem_op_index_scores = {
     .name = "index_scores",
     .blurb = "scores of cached positions: sum over heads of w * relu(q . k)",
@@ -121,4 +130,5 @@ const struct stem_op_def stem_op_index_scores = {
     .cost = cost,
     .lower = lower,
     .reference = stem_index_scores_reference,
+    .range = range,
 };

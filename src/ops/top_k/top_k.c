@@ -2,7 +2,7 @@
  *
  * top_k: indices of the k largest of each row, in ascending order of index, then -1. The lower index of equals. Neither
  * -infinity nor NaN is chosen, so masked positions never are; with lens only the first lens[t] are looked at. A radix
- * select: three histograms of 11, 11 and 10 bits of a key that orders like the floats.
+ * select: four histograms of 8 bits of a key that orders like the floats.
  */
 #include "ops/top_k/top_k.h"
 
@@ -11,7 +11,7 @@
 
 enum {
     THREADS = 1024,
-    FIXED = 2048 * 4 + 64 * 4 + 16, /* bytes of stem_top_shared */
+    FIXED = 4 * 256 * 4 + 64 * 4 + 16, /* bytes of stem_top_shared */
 };
 
 static bool infer(struct stem_infer *c)
@@ -55,7 +55,9 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
 {
     const struct stem_tensor *x = &c->operand[0];
     int64_t n = x->dim[1];
-    uint32_t cluster = t->sm < 90 ? 1 : n <= 8192 ? 1 : n <= 32768 ? 4 : 8;
+    uint32_t cluster = 1; /* blocks for a row: as long as every block of the grid is resident at once */
+    while (t->sm >= 90 && cluster < 8 && n > 4096 * (int64_t)cluster && x->dim[0] * 2 * cluster <= 2 * (int64_t)t->n_sms)
+        cluster *= 2;
     int64_t share = (n + cluster - 1) / cluster;
     bool kept = FIXED + share * 4 <= stem_stream_block_smem(t);
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
@@ -77,6 +79,13 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         c->n_in > 1 ? "lens" : "nullptr");
 }
 
+static bool range(const struct stem_concrete *c, uint32_t i, int64_t *low, int64_t *high)
+{
+    *low = 1;
+    *high = c->operand[0].dim[1];
+    return i == 1;
+}
+
 const struct stem_op_def stem_op_top_k = {
     .name = "top_k",
     .blurb = "indices of the k largest of each row, ascending, -1 where there are fewer",
@@ -89,4 +98,5 @@ const struct stem_op_def stem_op_top_k = {
     .cost = cost,
     .lower = lower,
     .reference = stem_top_k_reference,
+    .range = range,
 };

@@ -7,7 +7,7 @@
 #ifndef STEM_TOP_K_CUH
 #define STEM_TOP_K_CUH
 
-#define STEM_TOP_BINS 2048
+#define STEM_TOP_BINS 256 /* a digit has 8 bits */
 
 /* Orders like the float; 0: not to be chosen (NaN, -infinity). */
 __device__ __forceinline__ unsigned stem_top_key(float v)
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned stem_top_key(float v)
 }
 
 struct stem_top_shared {
-    int bins[STEM_TOP_BINS]; /* of this block */
+    int bins[4 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is filled */
     int warp[32], warp_equal[32];
     int above, equal; /* of this block */
     int digit, rest;
@@ -38,74 +38,71 @@ template <int CLUSTER> __device__ __forceinline__ void stem_top_meet(void)
         __syncthreads();
 }
 
-/* Exclusive sum over the block's threads of v; total of all in *total. */
-template <int THREADS> __device__ __forceinline__ int stem_top_scan(int v, int *warps, int *total)
+/* Counts the digit of keys whose higher bits are `prefix`. Scores of one magnitude share their first digit: the first
+ * lane's digit is counted for all lanes at once. Called by whole warps. */
+__device__ __forceinline__ void stem_top_count(int *bins, unsigned key, int shift, unsigned prefix)
 {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, sum = v, before = 0, all = 0;
-#pragma unroll
-    for (int d = 1; d < 32; d <<= 1) {
-        int other = __shfl_up_sync(0xffffffffu, sum, d);
-        sum += lane >= d ? other : 0;
-    }
-    __syncthreads();
-    if (lane == 31)
-        warps[warp] = sum;
-    __syncthreads();
-#pragma unroll
-    for (int w = 0; w < THREADS / 32; w++) {
-        before += w < warp ? warps[w] : 0;
-        all += warps[w];
-    }
-    *total = all;
-    return before + sum - v;
+    const unsigned all = 0xffffffffu;
+    int lane = threadIdx.x & 31;
+    bool counts = key != 0 && (unsigned)((unsigned long long)key >> (shift + 8)) == prefix;
+    unsigned some = __ballot_sync(all, counts);
+    if (some == 0)
+        return;
+    int digit = (int)(key >> shift & 255), leader = __ffs(some) - 1, common = __shfl_sync(all, digit, leader);
+    unsigned same = __ballot_sync(all, counts && digit == common);
+    if (lane == leader)
+        atomicAdd(&bins[common], __popc(same));
+    else if (counts && digit != common)
+        atomicAdd(&bins[digit], 1);
 }
 
 /* One digit: of the keys whose higher bits are `prefix`, finds the digit of the want-th largest; want becomes its
  * rank among those of that digit. False if there are fewer than want. */
 template <int THREADS, int CLUSTER, class Key>
-__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, const Key &key, int count, int shift, int bits,
+__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, const Key &key, int count, int round,
                                                unsigned &prefix, int &want)
 {
-    constexpr int EACH = STEM_TOP_BINS / THREADS;
-    int digits = 1 << bits, total;
-    for (int i = threadIdx.x; i < STEM_TOP_BINS; i += THREADS)
-        s->bins[i] = 0;
-    __syncthreads();
-    for (int i = threadIdx.x; i < count; i += THREADS) {
-        unsigned u = key(i);
-        if (u && (unsigned)((unsigned long long)u >> (shift + bits)) == prefix)
-            atomicAdd(&s->bins[u >> shift & (digits - 1)], 1);
-    }
+    const unsigned every = 0xffffffffu;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, shift = 24 - 8 * round;
+    for (int i = threadIdx.x; i < (count + 31) / 32 * 32; i += THREADS)
+        stem_top_count(s->bins + round * STEM_TOP_BINS, i < count ? key(i) : 0, shift, prefix);
     __syncwarp();
     stem_top_meet<CLUSTER>();
-    /* thread i has the digits from the top on: EACH * i .. */
-    int own[EACH], sum = 0;
+    if (warp == 0) { /* lane has digits 255 - 8 * lane and the seven below */
+        int own[8], sum = 0;
 #pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        int bin = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
-        own[j] = 0;
+        for (int j = 0; j < 8; j++) {
+            own[j] = 0;
 #pragma unroll
-        for (int r = 0; r < CLUSTER; r++)
-            own[j] += stem_top_remote<CLUSTER>(&s->bins[bin], r);
-        sum += own[j];
-    }
-    int before = stem_top_scan<THREADS>(sum, s->warp, &total);
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        if (before < want && want <= before + own[j]) {
-            s->digit = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
-            s->rest = want - before;
+            for (int r = 0; r < CLUSTER; r++)
+                own[j] += stem_top_remote<CLUSTER>(&s->bins[round * STEM_TOP_BINS + 255 - 8 * lane - j], r);
+            sum += own[j];
         }
-        before += own[j];
+        int before = sum;
+#pragma unroll
+        for (int d = 1; d < 32; d <<= 1) {
+            int other = __shfl_up_sync(every, before, d);
+            before += lane >= d ? other : 0;
+        }
+        int total = __shfl_sync(every, before, 31);
+        before -= sum;
+        if (lane == 0 && total < want)
+            s->rest = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            if (before < want && want <= before + own[j]) {
+                s->digit = 255 - 8 * lane - j;
+                s->rest = want - before;
+            }
+            before += own[j];
+        }
+        __syncwarp();
     }
-    __syncwarp();
-    stem_top_meet<CLUSTER>(); /* nobody reads these bins any more */
-    if (total < want)
-        return false;
-    prefix = prefix << bits | (unsigned)s->digit;
+    __syncthreads();
+    prefix = prefix << 8 | (unsigned)s->digit;
     want = s->rest;
     __syncthreads();
-    return true;
+    return want > 0;
 }
 
 /* Grid: rows * CLUSTER. KEPT: dynamic shared memory has room for this block's keys. lens may be NULL. */
@@ -123,16 +120,21 @@ __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int 
     int all = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n, share = (all + CLUSTER - 1) / CLUSTER;
     int begin = min(rank * share, all), count = min(share, all - begin);
     x += begin;
-    if (KEPT)
+    for (int i = threadIdx.x; i < 4 * STEM_TOP_BINS; i += THREADS)
+        s.bins[i] = 0;
+    if (KEPT) {
+#pragma unroll 4
         for (int i = threadIdx.x; i < count; i += THREADS)
             keys[i] = stem_top_key(stem_load_fresh(x + i));
+    }
     __syncthreads();
     auto key = [&](int i) { return KEPT ? keys[i] : stem_top_key(stem_load_fresh(x + i)); };
     unsigned threshold = 0;
     int want = k;
-    bool enough = stem_top_digit<THREADS, CLUSTER>(&s, key, count, 21, 11, threshold, want) &&
-                  stem_top_digit<THREADS, CLUSTER>(&s, key, count, 10, 11, threshold, want) &&
-                  stem_top_digit<THREADS, CLUSTER>(&s, key, count, 0, 10, threshold, want);
+    bool enough = true;
+#pragma unroll 1
+    for (int round = 0; round < 4 && enough; round++)
+        enough = stem_top_digit<THREADS, CLUSTER>(&s, key, count, round, threshold, want);
     if (!enough) { /* all that can be chosen are */
         threshold = 0;
         want = 0;
@@ -150,13 +152,16 @@ __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int 
         s.warp_equal[warp] = equal;
     }
     __syncthreads();
-    int above_before = 0, equal_before = 0, above_all = 0, equal_all = 0;
-#pragma unroll 1
-    for (int w = 0; w < THREADS / 32; w++) {
-        above_before += w < warp ? s.warp[w] : 0;
-        equal_before += w < warp ? s.warp_equal[w] : 0;
-        above_all += s.warp[w];
-        equal_all += s.warp_equal[w];
+    int above_before, equal_before, above_all = lane < THREADS / 32 ? s.warp[lane] : 0,
+                                    equal_all = lane < THREADS / 32 ? s.warp_equal[lane] : 0;
+    above_before = lane < warp ? above_all : 0;
+    equal_before = lane < warp ? equal_all : 0;
+#pragma unroll
+    for (int d = 16; d; d >>= 1) {
+        above_all += __shfl_xor_sync(0xffffffffu, above_all, d);
+        equal_all += __shfl_xor_sync(0xffffffffu, equal_all, d);
+        above_before += __shfl_xor_sync(0xffffffffu, above_before, d);
+        equal_before += __shfl_xor_sync(0xffffffffu, equal_before, d);
     }
     if (CLUSTER > 1) {
         if (threadIdx.x == 0) {

@@ -103,6 +103,21 @@ static double time_of(int calls, const std::function<void(int, cudaStream_t)> &c
 
 static double copy_rate; /* bytes read and written a second */
 
+__global__ void k_copy(const uint4 *a, uint4 *b, size_t n)
+{
+    size_t i = blockIdx.x * (size_t)(4 * blockDim.x) + threadIdx.x;
+    uint4 v[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        if (i + j * blockDim.x < n)
+            v[j] = __ldcs(a + i + j * blockDim.x);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        if (i + j * blockDim.x < n)
+            __stcs(b + i + j * blockDim.x, v[j]);
+}
+
+/* The better of a kernel and the driver's copy. */
 static void measure_copy(void)
 {
     const size_t bytes = (size_t)1 << 30;
@@ -111,8 +126,11 @@ static void measure_copy(void)
     CHECK(cudaMalloc(&b, bytes));
     CHECK(cudaMemset(a, 1, bytes));
     double us = time_of(4, [&](int, cudaStream_t s) { CHECK(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s)); });
-    copy_rate = 2 * (double)bytes / (us * 1e-6);
-    printf("copy: %.0f GB/s\n", copy_rate * 1e-9);
+    double kernel = time_of(4, [&](int, cudaStream_t s) {
+        k_copy<<<(unsigned)(bytes / 16 / 1024), 256, 0, s>>>((uint4 *)a, (uint4 *)b, bytes / 16);
+    });
+    copy_rate = 2 * (double)bytes / (std::min(us, kernel) * 1e-6);
+    printf("copy: %.0f GB/s (the driver's %.0f)\n", copy_rate * 1e-9, 2e-3 * (double)bytes / us);
     CHECK(cudaFree(a));
     CHECK(cudaFree(b));
 }

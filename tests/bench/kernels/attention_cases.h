@@ -30,11 +30,25 @@ __global__ void __launch_bounds__(128)
     stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES>(q, k, v, table, lens, acc, ml, tokens, heads, pages, max_pages, parts,
                                                     scale);
 }
-template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
+template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE, int WARPS>
 __global__ void __launch_bounds__(256)
     k_combine(const float *acc, const float *ml, const int *lens, E *y, int tokens, int heads, int most, int parts)
 {
-    stem_attention_combine<E, ROWS, GROUPS, D, UNIT, SPARSE>(acc, ml, lens, y, tokens, heads, most, parts);
+    stem_attention_combine<E, ROWS, GROUPS, D, D % 128 ? D : 128, UNIT, SPARSE, WARPS>(acc, ml, lens, y, tokens, heads, most,
+                                                                                       parts);
+}
+/* As attention_combine is lowered. */
+template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
+static void combine(const float *acc, const float *ml, const int *lens, E *y, int tokens, int heads, int most, int parts,
+                    cudaStream_t s)
+{
+    int shares = parts / (tokens * GROUPS) + 2, warps = shares > 32 ? 8 : shares > 16 ? 4 : shares > 8 ? 2 : 1;
+    int outputs = tokens * heads * (D / (D % 128 ? D : 128));
+    auto kernel = warps == 8   ? k_combine<E, ROWS, GROUPS, D, UNIT, SPARSE, 8>
+                  : warps == 4 ? k_combine<E, ROWS, GROUPS, D, UNIT, SPARSE, 4>
+                  : warps == 2 ? k_combine<E, ROWS, GROUPS, D, UNIT, SPARSE, 2>
+                               : k_combine<E, ROWS, GROUPS, D, UNIT, SPARSE, 1>;
+    go(kernel, dim3((outputs * warps + 7) / 8), 256, 0, s, acc, ml, lens, y, tokens, heads, most, parts);
 }
 
 template <class E> struct gqa_arrays {
@@ -45,18 +59,17 @@ template <class E> struct gqa_arrays {
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
 static void gqa(const gqa_arrays<E> &a, const int *table, const int *lens, int tokens, int per_sequence, int parts,
-                bool combine, cudaStream_t s)
+                bool whole, cudaStream_t s)
 {
-    const int smem = 4 * STAGES * stem_gqa_stage<D>, heads = ROWS * GROUPS;
+    const int smem = stem_gqa_smem<D, ROWS, STAGES>, heads = ROWS * GROUPS;
     static bool once = (allow(k_gqa<E, D, ROWS, GROUPS, PAGE, STAGES>, smem), true);
     (void)once;
     int units = tokens * GROUPS * ((per_sequence * PAGE + 63) / 64);
     parts = std::min(parts, units);
     go(k_gqa<E, D, ROWS, GROUPS, PAGE, STAGES>, dim3(parts), 128, smem, s, a.q, a.k, a.v, table, lens, a.acc, a.ml, tokens,
        heads, a.pages, per_sequence, parts, (float)(1.4426950408889634 / sqrt((double)D)));
-    if (combine)
-        go(k_combine<E, ROWS, GROUPS, D, 64, false>, dim3(tokens * heads), 256, 0, s, a.acc, a.ml, lens, a.y, tokens, heads,
-           per_sequence * PAGE, parts);
+    if (whole)
+        combine<E, ROWS, GROUPS, D, 64, false>(a.acc, a.ml, lens, a.y, tokens, heads, per_sequence * PAGE, parts, s);
 }
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
@@ -116,7 +129,7 @@ static int calls_for(double bytes)
 }
 
 template <int D, int ROWS, int GROUPS, int STAGES>
-static void time_gqa(const char *name, const gqa_arrays<bf16> &a, int tokens, int context, int parts, bool combine)
+static void time_gqa(const char *name, const gqa_arrays<bf16> &a, int tokens, int context, int parts, bool whole)
 {
     const int PAGE = 64, per_sequence = context / PAGE;
     double bytes = (double)tokens * context * GROUPS * D * 2 * 2;
@@ -124,7 +137,7 @@ static void time_gqa(const char *name, const gqa_arrays<bf16> &a, int tokens, in
     std::vector<int *> tables = make_tables(calls, tokens * per_sequence, a.pages);
     int *lens = upload(std::vector<int>(tokens, context));
     double us = time_of(calls, [&](int i, cudaStream_t s) {
-        gqa<bf16, D, ROWS, GROUPS, PAGE, STAGES>(a, tables[i], lens, tokens, per_sequence, parts, combine, s);
+        gqa<bf16, D, ROWS, GROUPS, PAGE, STAGES>(a, tables[i], lens, tokens, per_sequence, parts, whole, s);
     });
     report(name, tokens, context, us, bytes);
     for (int *p : tables)
@@ -147,8 +160,6 @@ template <int D, int ROWS, int GROUPS, int STAGES> static void time_gqa_shape(co
             if (tokens == 1) {
                 snprintf(what, sizeof what, "%s s%d, part only", name, STAGES);
                 time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 264, false);
-                snprintf(what, sizeof what, "%s s%d, 132 parts", name, STAGES);
-                time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 132, true);
             }
         }
     for (void *p : {(void *)a.q, (void *)a.k, (void *)a.v, (void *)a.y, (void *)a.acc, (void *)a.ml})
@@ -180,7 +191,7 @@ template <class E> struct mla_arrays {
 
 template <class E, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
 static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const int *chosen, int count, int tokens, int heads,
-                int per_sequence, bool combine, cudaStream_t s)
+                int per_sequence, bool whole, cudaStream_t s)
 {
     constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, STAGES>;
     static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, STAGES, SPARSE>, smem), true);
@@ -188,9 +199,8 @@ static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const
     int most = SPARSE ? count : per_sequence * PAGE, parts = std::min(132, tokens * GROUPS * ((most + 31) / 32));
     go(k_mla<E, ROWS, GROUPS, PAGE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
        tokens, heads, a.pages, per_sequence, count, parts, (float)(1.4426950408889634 / sqrt(192.0)));
-    if (combine)
-        go(k_combine<E, ROWS, GROUPS, 512, 32, SPARSE>, dim3(tokens * heads), 256, 0, s, a.acc, a.ml, lens, a.y, tokens, heads,
-           most, parts);
+    if (whole)
+        combine<E, ROWS, GROUPS, 512, 32, SPARSE>(a.acc, a.ml, lens, a.y, tokens, heads, most, parts, s);
 }
 
 template <class E> static mla_arrays<E> mla_make(int tokens, int heads, int pages, int page)
@@ -234,7 +244,7 @@ static void check_mla(int tokens, int heads, int context, int count)
 }
 
 template <int ROWS, int GROUPS, int STAGES, bool SPARSE>
-static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int tokens, int context, bool combine)
+static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int tokens, int context, bool whole)
 {
     const int PAGE = 64, per_sequence = context / PAGE, count = SPARSE ? 2048 : 0;
     double bytes = (double)tokens * (SPARSE ? count : context) * 576 * 2;
@@ -247,7 +257,7 @@ static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int
             indices[(size_t)t * count + i] = (int)((double)(i + 0.5 * (rand() % 2)) * context / count);
     int *chosen = upload(indices);
     double us = time_of(calls, [&](int i, cudaStream_t s) {
-        mla<bf16, ROWS, GROUPS, PAGE, STAGES, SPARSE>(a, tables[i], lens, chosen, count, tokens, heads, per_sequence, combine, s);
+        mla<bf16, ROWS, GROUPS, PAGE, STAGES, SPARSE>(a, tables[i], lens, chosen, count, tokens, heads, per_sequence, whole, s);
     });
     report(name, tokens, context, us, bytes);
     for (int *p : tables)
@@ -412,7 +422,7 @@ static void time_index_all(void)
     CHECK(cudaFree(cache));
     for (int tokens : {1, 4, 16, 64}) {
         for (int n : {4096, 16384})
-            time_top<1>(tokens, n), time_top<4>(tokens, n), time_top<8>(tokens, n);
+            time_top<1>(tokens, n), time_top<2>(tokens, n), time_top<4>(tokens, n);
         for (int n : {32768, 65536, 131072})
             time_top<4>(tokens, n), time_top<8>(tokens, n);
     }
