@@ -34,6 +34,7 @@ STEM_CUH = \
 	%D%/linear/linear.cuh \
 	%D%/linear/few.cuh \
 	%D%/linear/formats.cuh \
+	%D%/linear/packed_stream.cuh \
 	%D%/linear/linear_packed.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \

@@ -7,6 +7,12 @@ TESTS += %D%/test_device
 	$(AM_CPPFLAGS)
 %C%_test_device_CXXFLAGS = $(AM_CXXFLAGS) -O2 -Wno-unknown-pragmas
 %C%_test_device_LDADD = libstem-core.la libstem-rt.la
+check_PROGRAMS += %D%/test_device_formats
+TESTS += %D%/test_device_formats
+%C%_test_device_formats_SOURCES = %D%/test_device_formats.cc %D%/emulate/check.h %D%/emulate/emulate.h %D%/emulate/formats.h
+%C%_test_device_formats_CPPFLAGS = $(%C%_test_device_CPPFLAGS)
+%C%_test_device_formats_CXXFLAGS = $(%C%_test_device_CXXFLAGS)
+%C%_test_device_formats_LDADD = $(%C%_test_device_LDADD)
 check_PROGRAMS += %D%/test_device_attention
 TESTS += %D%/test_device_attention
 %C%_test_device_attention_SOURCES = %D%/test_device_attention.cc %D%/emulate/check.h %D%/emulate/emulate.h

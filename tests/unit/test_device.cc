@@ -111,20 +111,6 @@ template <class E, int D, int N, int V, bool FIRST, bool INTERLEAVED> static voi
     compare("rope", y, want, y, type_of((E *)0) == STEM_F32 ? 1e-6 : 1e-3);
 }
 
-/* What a lowering makes of "i0 i1 add as:bf16 i2 add", and with PAIR of "i0 i1 mul i2 add as:bf16 i3 add". */
-template <bool PAIR> struct add_store {
-    const bf16 *e0;
-    const float *e1;
-    bf16 *y;
-    long long n;
-    void operator()(int row, int column, float v, float u) const
-    {
-        float a = stem_float(stem_round<bf16>::from(v)), b = stem_float(stem_round<bf16>::from(u));
-        float t = (PAIR ? a * b : a) + stem_float(e0[row * n + column]);
-        y[row * n + column] = stem_round<bf16>::from(stem_float(stem_round<bf16>::from(t)) + e1[column]);
-    }
-};
-
 template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void linear_then(int m, int n, int k)
 {
     int columns = PAIR ? n / 2 : n, each = (PAIR ? 8 : 16) * G;
@@ -253,29 +239,6 @@ template <class E, int D, int V, bool INTERLEAVED, bool NORM> static void gqa_st
 }
 
 /* ---- experts ---- */
-
-struct mixture {
-    int tokens, k, experts, hidden, inter;
-    bool wild; /* ids out of range and repeated */
-};
-
-static array<int> choose(const mixture &d)
-{
-    array<int> ids((size_t)d.tokens * d.k);
-    for (int t = 0; t < d.tokens; t++)
-        for (int j = 0; j < d.k; j++) {
-            int *row = ids.data() + t * d.k, id;
-            bool taken;
-            do {
-                id = (int)((uniform() + 1) / 2 * d.experts) % d.experts;
-                taken = false;
-                for (int q = 0; q < j; q++)
-                    taken |= row[q] == id;
-            } while (taken && !d.wild);
-            row[j] = d.wild && uniform() > 0.7f ? (uniform() > 0 ? d.experts : -1) : id;
-        }
-    return ids;
-}
 
 template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS> static void experts(mixture d)
 {

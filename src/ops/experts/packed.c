@@ -46,12 +46,62 @@ static void up_plain(const struct stem_concrete *c, const struct stem_experts_si
     l->block[0] = 128;
 }
 
+/* Tensor cores take rows of k elements of operand w, whose scales are the operand after `scale`. */
+static bool fits(const struct stem_concrete *c, uint32_t x, uint32_t w, uint32_t scale, int64_t k)
+{
+    return c->operand[x].offset % 16 == 0 && c->operand[w].offset % 16 == 0 && c->operand[scale].offset % 16 == 0 &&
+           k % (c->operand[w].dtype == STEM_F8E4M3 ? 16 : 256) == 0;
+}
+
+/* The most warps up to 8 that share out k evenly. */
+static uint32_t warps_for(enum stem_dtype weight, int64_t k)
+{
+    int64_t chunks = (k + (weight == STEM_F8E4M3 ? 127 : 255)) / (weight == STEM_F8E4M3 ? 128 : 256),
+            least = INT64_MAX;
+    uint32_t best = 8;
+    for (uint32_t w = 8; w >= 4; w--) {
+        int64_t waste = (chunks + w - 1) / w * w - chunks;
+        if (waste < least) {
+            least = waste;
+            best = w;
+        }
+    }
+    return best;
+}
+
 void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                   const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    (void)t;
+    enum stem_dtype type = c->operand[2].dtype;
+    const uint32_t mt = 1, fixed = 8 << 10; /* groups, reserved */
+    uint32_t nt = stem_experts_nt(s), warps = warps_for(type, s->hidden), stages = 4;
+    uint32_t tiles = warps * 8 * nt * (16 * mt + 4) * 4, ring;
     set_headers(l);
-    up_plain(c, s, a, l);
+    do
+        ring = warps * stages * stem_format_stage_bytes(type, mt);
+    while (ring + tiles > stem_stream_sm_smem(t) / 2 - fixed && --stages > 1);
+    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, ring) || stages < 2) {
+        up_plain(c, s, a, l);
+        return;
+    }
+    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u", stem_dtype_name(type),
+                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), mt, nt,
+                                  stages, warps);
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const __nv_bfloat16 *x, const int *ids, "
+        "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
+        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
+        "inter, "
+        "tile);\n}\n",
+        32 * warps, l->kernel, stem_format_rest(c, 3, a), stem_format_name(type), mt, nt, stages, warps,
+        stem_experts_act(c), pointer(c, 4, a));
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
+    int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
+    l->grid[0] = at_most(groups * ((s->inter + 8 * mt - 1) / (8 * mt)), 2 * t->n_sms);
+    l->grid[1] = (uint32_t)s->tiles;
+    l->block[0] = 32 * warps;
+    l->smem = ring + tiles;
 }
 
 static void down_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
@@ -79,7 +129,39 @@ static void down_plain(const struct stem_concrete *c, const struct stem_experts_
 void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                     const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    (void)t;
+    enum stem_dtype type = c->operand[3].dtype;
+    const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
+    uint32_t nt = stem_experts_nt(s), stages = 4, ring = warps * stages * stem_format_stage_bytes(type, mt);
+    uint32_t sums = (uint32_t)(s->tile * (warps * (16 * mt + 4) + s->k) * 4);
     set_headers(l);
-    down_plain(c, s, a, l);
+    while (stages > 2 && ring + sums + groups > stem_stream_sm_smem(t) / 2)
+        ring = warps * --stages * stem_format_stage_bytes(type, mt);
+    if (!fits(c, 0, 3, 4, s->inter) || !stem_experts_can_group(s, ring) ||
+        ring + sums + groups > stem_stream_block_smem(t)) {
+        down_plain(c, s, a, l);
+        return;
+    }
+    bool early = (c->constant >> 3 & 3) == 3;
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(type),
+                                           stem_format_tag(c, 4, a), mt, nt, stages, warps, early ? "_w" : "");
+    const char *define;
+    struct stem_store store;
+    stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
+    l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
+    l->code = stem_arena_printf(
+        a,
+        "%sextern \"C\" __global__ void __launch_bounds__(%u) %s(const __nv_bfloat16 *h, const int *ids, "
+        "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
+        "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, p4, %s, %s, tokens, "
+        "k, "
+        "experts, hidden, inter, tile);\n}\n",
+        define, 32 * warps, l->kernel, stem_format_rest(c, 4, a), store.params,
+        stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), mt, nt, stages, warps,
+        early ? "true" : "false", pointer(c, 5, a), store.make);
+    l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 : 0;
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
+    l->grid[0] = (uint32_t)((s->hidden + 16 * mt - 1) / (16 * mt));
+    l->grid[1] = (uint32_t)s->tiles;
+    l->block[0] = 32 * warps;
+    l->smem = ring + sums;
 }

@@ -135,6 +135,16 @@ const char *stem_format_name(enum stem_dtype weight)
     return weight == STEM_F8E4M3 ? "stem_f8" : weight == STEM_NVFP4 ? "stem_nvfp4" : "stem_int4";
 }
 
+uint32_t stem_format_stage_bytes(enum stem_dtype weight, uint32_t mt)
+{
+    return 16 * mt * (128 + (weight == STEM_F8E4M3 ? 0 : 16));
+}
+
+uint32_t stem_format_token_bytes(enum stem_dtype weight, uint32_t nt)
+{
+    return nt * (weight == STEM_F8E4M3 ? 2 * 512 + 32 : 8 * 512);
+}
+
 /* Further operands are the epilogue's. */
 static uint32_t own(const struct stem_concrete *c)
 {

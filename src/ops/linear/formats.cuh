@@ -7,6 +7,78 @@
 #ifndef STEM_FORMATS_CUH
 #define STEM_FORMATS_CUH
 
+#ifndef STEM_EMULATED /* the instructions; tests/unit/emulate.h has them in C++ */
+
+/* Pairs of bf16, each operation rounded to nearest even; subnormal numbers are numbers. */
+__device__ __forceinline__ unsigned stem_bf16x2_fma(unsigned a, unsigned b, unsigned c)
+{
+    unsigned d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* e4m3 codes of a (low byte) and b, to nearest even, saturating. */
+__device__ __forceinline__ unsigned stem_f8_pair(float a, float b)
+{
+    return __nv_cvt_float2_to_fp8x2(float2{a, b}, __NV_SATFINITE, __NV_E4M3);
+}
+
+/* 16 bytes past the first-level cache, of what another kernel wrote. */
+__device__ __forceinline__ uint4 stem_fresh16(const void *p)
+{
+    uint4 v; /* volatile: not before the wait for whoever wrote it */
+    asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+/* What no kernel writes, through the first-level cache. */
+__device__ __forceinline__ float stem_constant(const float *p)
+{
+    return __ldg(p);
+}
+
+__device__ __forceinline__ unsigned stem_shared2(unsigned from)
+{
+    unsigned short v;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
+    return v;
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+/* Two of four e4m3 codes as f16, exactly; NaN is 480. which: 0x1404 the low ones, 0x3424 the high ones. */
+__device__ __forceinline__ unsigned stem_f8_widen(unsigned codes, unsigned which)
+{
+    unsigned v = __byte_perm(codes, 0, which), d;
+    v = (v & 0x80008000) | (v & 0x7f007f00) >> 1;
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(d) : "r"(v), "r"(0x5c005c00)); /* 2^8 */
+    return d;
+}
+#endif
+
+/* m16n8k32 on e4m3: each word four values of k. Without it, twice m16n8k16. */
+__device__ __forceinline__ void stem_mma_f8(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                            unsigned b0, unsigned b1)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        unsigned which = i ? 0x3424 : 0x1404;
+        stem_mma((const __half *)nullptr, c, stem_f8_widen(a0, which), stem_f8_widen(a1, which),
+                 stem_f8_widen(a2, which), stem_f8_widen(a3, which), stem_f8_widen(b0, which),
+                 stem_f8_widen(b1, which));
+    }
+#else
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+}
+
+#endif /* STEM_EMULATED */
+
 /* ---- values ---- */
 
 /* The value of an e4m3 code, exactly. */
@@ -39,9 +111,28 @@ __device__ __forceinline__ stem_f8_scale stem_f8_scale_of(float amax)
     return {448.0f / amax, amax / 448.0f};
 }
 
-/* ---- formats: UNIT times a sum is the sum that the format means ---- */
+__device__ __forceinline__ unsigned stem_bf16x2_mul(unsigned a, unsigned b)
+{
+    return stem_bf16x2_fma(a, b, 0x80008000u); /* -0: the sign of a zero stays */
+}
+
+__device__ __forceinline__ unsigned stem_word(const uint4 &v, int i)
+{
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+/* ---- formats ----
+ *
+ * product: of a row of x and a row of weights, by a warp; any shape.
+ *
+ * The rest is for tensor cores. A stage holds CHUNK columns of each row, 128 bytes and SCALES bytes of scales. Lane 4g +
+ * t multiplies rows g and g + 8 of 16 with token g of 8. The order of k is permuted alike in weights and tokens: the
+ * lane's 16 bytes at 64h + 16t of a row, h = 0, 1, are its share of several products. A token's share of a stage is
+ * PIECES pieces of 16 bytes. UNIT times a sum of products is the sum that the format means. */
 
 struct stem_f8 {
+    static constexpr int CHUNK = 128, SCALES = 0, PIECES = 2;
+    static constexpr float UNIT = 1;
     template <class E>
     static __device__ __forceinline__ float product(const E *x, const void *w, const void *scale, long long row,
                                                     long long block_row, int k)
@@ -62,16 +153,51 @@ struct stem_f8 {
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if (b + lane + 32 * i < k)
-                    part += stem_float(stem_round<__nv_fp8_e4m3>::from(v[i] * q.up)) *
-                            stem_e4m3(code[b + lane + 32 * i]);
+                    part += stem_e4m3(stem_f8_pair(v[i] * q.up, 0) & 255) * stem_e4m3(code[b + lane + 32 * i]);
             sum += part * (q.down * s[b / 128]);
         }
         return stem_warp_sum(sum);
     }
+
+    /* Quantises columns k .. k + 127 of this lane's token, NULL: none. All lanes call it. Returns the scale. */
+    static __device__ __forceinline__ float tokens(const __nv_bfloat16 *x, int k, int K, uint4 (&piece)[PIECES])
+    {
+        int t = threadIdx.x & 3;
+        unsigned v[16];
+        unsigned most = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int at = k + 64 * (i >> 1) + 16 * t + 8 * (i & 1);
+            uint4 four = x != nullptr && at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                v[4 * i + j] = stem_word(four, j);
+        }
+#pragma unroll
+        for (int i = 0; i < 16; i++) /* of numbers that are not negative, the greatest bits are the greatest number */
+            most = max(most, max(v[i] & 0x7fff, v[i] >> 16 & 0x7fff));
+        most = max(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = max(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        stem_f8_scale s = stem_f8_scale_of(__uint_as_float(most << 16));
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            unsigned code[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                unsigned a = v[8 * h + 2 * j], b = v[8 * h + 2 * j + 1];
+                code[j] = stem_f8_pair(__uint_as_float(a << 16) * s.up, __uint_as_float(a & 0xffff0000u) * s.up) |
+                          stem_f8_pair(__uint_as_float(b << 16) * s.up, __uint_as_float(b & 0xffff0000u) * s.up) << 16;
+            }
+            piece[h] = uint4{code[0], code[1], code[2], code[3]};
+        }
+        return s.down;
+    }
 };
 
-/* The formats whose weights are dequantised: F::value is a weight. */
+/* The formats whose weights are dequantised to bf16. F::value is a weight; F::scale makes the factor of the lane's 32
+ * weights, or of each half of them; F::expand makes four words of eight weights, 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
 template <class F> struct stem_dequantised {
+    static constexpr int CHUNK = 256, SCALES = 16, PIECES = 8;
     template <class E>
     static __device__ __forceinline__ float product(const E *x, const void *w, const void *scale, long long row,
                                                     long long, int k)
@@ -81,20 +207,62 @@ template <class F> struct stem_dequantised {
             sum += stem_float(x[i]) * F::value(w, scale, row * k + i);
         return stem_warp_sum(sum);
     }
+
+    /* Piece p = 4h + i of this lane's token, NULL: none: the eight columns of word i of the lane's 16 bytes h. */
+    static __device__ __forceinline__ uint4 token(const __nv_bfloat16 *x, int k, int K, int p)
+    {
+        int at = k + 128 * (p >> 2) + 32 * (threadIdx.x & 3) + 8 * (p & 3);
+        uint4 v = x != nullptr && at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
+        return uint4{__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
+                     __byte_perm(v.y, v.w, 0x7632)};
+    }
 };
 
 struct stem_nvfp4 : stem_dequantised<stem_nvfp4> {
+    static constexpr float UNIT = 128;
     static __device__ __forceinline__ float value(const void *w, const void *scale, long long i)
     {
         return stem_e2m1(stem_nibble(w, i)) * stem_e4m3(((const unsigned char *)scale)[i / 16]);
     }
+    /* The two e4m3 scales in `bits`, times 2^119: as bf16, bits << 4 is 2^-120 times the scale. */
+    static __device__ __forceinline__ void scale(unsigned bits, unsigned (&factor)[2])
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            unsigned v = __byte_perm(bits, 0, i ? 0x4141 : 0x4040) << 4;
+            factor[i] = stem_bf16x2_mul(stem_bf16x2_mul(v, 0x7b807b80u), 0x7b007b00u); /* 2^120, 2^119 */
+        }
+    }
+    /* A code's sign and its other three bits, in the place of a bf16's sign and lowest exponent and highest fraction
+     * bits, are 2^-126 times its value, the 0.5 a subnormal. One multiplication moves both parts. */
+    static __device__ __forceinline__ void expand(unsigned q, unsigned factor, unsigned (&w)[4])
+    {
+        unsigned high = q >> 8;
+        w[0] = stem_bf16x2_mul((q & 0x000f000f) * 0x1040 & 0x81c081c0u, factor);
+        w[1] = stem_bf16x2_mul((q & 0x00f000f0) * 0x0104 & 0x81c081c0u, factor);
+        w[2] = stem_bf16x2_mul((high & 0x000f000f) * 0x1040 & 0x81c081c0u, factor);
+        w[3] = stem_bf16x2_mul((high & 0x00f000f0) * 0x0104 & 0x81c081c0u, factor);
+    }
 };
 
 struct stem_int4 : stem_dequantised<stem_int4> {
+    static constexpr float UNIT = 1;
     static __device__ __forceinline__ float value(const void *w, const void *scale, long long i)
     {
         float s = stem_float(((const __nv_bfloat16 *)scale)[i / 32]);
         return stem_float(stem_round<__nv_bfloat16>::from(((float)stem_nibble(w, i) - 8.0f) * s));
+    }
+    static __device__ __forceinline__ void scale(unsigned bits, unsigned (&factor)[2])
+    {
+        factor[0] = factor[1] = __byte_perm(bits, 0, 0x1010);
+    }
+    /* 0x4300 | code is 128 + code; 136 is subtracted exactly. */
+    static __device__ __forceinline__ void expand(unsigned q, unsigned factor, unsigned (&w)[4])
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            w[i] = stem_bf16x2_mul(
+                stem_bf16x2_fma((q >> 4 * i & 0x000f000f) | 0x43004300u, 0x3f803f80u, 0xc308c308u), factor);
     }
 };
 

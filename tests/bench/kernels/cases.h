@@ -32,33 +32,6 @@ static void check_linear(void)
     check_linear_one<bf16, bf16, 1, 4, 8, 1, 1>(2, 40000, 64);
 }
 
-/* Ids as a router gives them (distinct for each token); `wild`: with repeats and ids out of range. */
-static std::vector<int> make_ids(const shape &d, unsigned seed, bool wild)
-{
-    std::vector<int> ids;
-    srand(seed);
-    for (int t = 0; t < d.tokens; t++) {
-        std::set<int> taken;
-        for (int j = 0; j < d.k; j++) {
-            int id = rand() % d.experts;
-            while (!wild && taken.count(id))
-                id = rand() % d.experts;
-            taken.insert(id);
-            if (wild && rand() % 7 == 0)
-                id = rand() % 2 ? -1 - rand() % 3 : d.experts + rand() % 3;
-            ids.push_back(id);
-        }
-    }
-    return ids;
-}
-template <class V> static V *upload(const std::vector<V> &v)
-{
-    V *p;
-    CHECK(cudaMalloc(&p, v.size() * sizeof(V)));
-    CHECK(cudaMemcpy(p, v.data(), v.size() * sizeof(V), cudaMemcpyHostToDevice));
-    return p;
-}
-
 template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS>
 static void check_experts_one(const shape &d, bool wild)
 {

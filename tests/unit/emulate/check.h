@@ -90,6 +90,13 @@ struct reference {
         data[n++] = (void *)p;
         return *this;
     }
+    /* Of a type that has no C++ type here. */
+    reference &raw(enum stem_dtype type, const void *p, std::vector<int64_t> dim)
+    {
+        operand((int *)p, dim);
+        tensor[n - 1].dtype = type;
+        return *this;
+    }
     reference &absent()
     {
         tensor[n].rank = tensor[n].buffer = STEM_NONE;
@@ -135,6 +142,45 @@ template <class E> static void compare(const char *what, array<E> &got, array<E>
 template <class E> static double bound_of(const E *)
 {
     return type_of((const E *)0) == STEM_F32 ? 1e-5 : 4e-3;
+}
+
+/* ---- what several kernels are tested with ---- */
+
+/* What a lowering makes of "i0 i1 add as:bf16 i2 add", and with PAIR of "i0 i1 mul i2 add as:bf16 i3 add". */
+template <bool PAIR> struct add_store {
+    const bf16 *e0;
+    const float *e1;
+    bf16 *y;
+    long long n;
+    void operator()(int row, int column, float v, float u) const
+    {
+        float a = stem_float(stem_round<bf16>::from(v)), b = stem_float(stem_round<bf16>::from(u));
+        float t = (PAIR ? a * b : a) + stem_float(e0[row * n + column]);
+        y[row * n + column] = stem_round<bf16>::from(stem_float(stem_round<bf16>::from(t)) + e1[column]);
+    }
+};
+
+struct mixture {
+    int tokens, k, experts, hidden, inter;
+    bool wild; /* ids out of range and repeated */
+};
+
+[[maybe_unused]] static array<int> choose(const mixture &d)
+{
+    array<int> ids((size_t)d.tokens * d.k);
+    for (int t = 0; t < d.tokens; t++)
+        for (int j = 0; j < d.k; j++) {
+            int *row = ids.data() + t * d.k, id;
+            bool taken;
+            do {
+                id = (int)((uniform() + 1) / 2 * (float)d.experts) % d.experts;
+                taken = false;
+                for (int q = 0; q < j; q++)
+                    taken |= row[q] == id;
+            } while (taken && !d.wild);
+            row[j] = d.wild && uniform() > 0.7f ? (uniform() > 0 ? d.experts : -1) : id;
+        }
+    return ids;
 }
 
 #endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stream of stream.cuh for weights in a format of formats.cuh: each warp's ring holds weights and their scales
+ * only. Tokens are few bytes beside them only if each is read once: a warp either keeps its share of k of all tokens
+ * in shared memory for the whole launch, in the order in which its lanes use it (stem_tokens_kept), or, where the
+ * tokens change with the item, reads them from the second-level cache (stem_tokens_read).
+ *
+ * Preconditions: a row of weights is a multiple of 16 bytes and 16-byte aligned; for the formats of 4 bits K is a
+ * multiple of 256, and rows of scales are 16-byte aligned; rows of x are 16-byte aligned.
+ */
+#ifndef STEM_PACKED_STREAM_CUH
+#define STEM_PACKED_STREAM_CUH
+
+/* Where this lane's rows of an item start: weights rows lane / 8 + 4 * i at byte 16 * (lane % 8), scales row lane + 32 *
+ * i. f8e4m3: `block`, the scales of columns 0 .. of the 8 rows 8i .. 8i + 7. */
+template <class F, int MT> struct stem_packed_rows {
+    const char *weight[4 * MT], *scale[(MT + 1) / 2];
+};
+
+template <class F, int MT> constexpr int stem_packed_stage_bytes = 16 * MT * (128 + F::SCALES);
+/* Shared memory for a warp's tokens of one chunk, 8 * NT of them. */
+template <class F, int NT> constexpr int stem_packed_token_bytes = NT * (F::PIECES * 512 + (F::SCALES ? 0 : 32));
+
+/* One stage: columns k .. k + CHUNK - 1. */
+template <class F, int MT>
+__device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_packed_rows<F, MT> &rows, int chunk, int K)
+{
+    int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
+    unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
+    bool inside = chunk * F::CHUNK + column * (F::CHUNK / 8) < K;
+    long long at = inside ? (long long)chunk * 128 : 0;
+#pragma unroll
+    for (int i = 0; i < 4 * MT; i++)
+        stem_copy16(to + i * 512, rows.weight[i] + at, inside);
+    if (F::SCALES) {
+        inside = chunk * F::CHUNK < K;
+#pragma unroll
+        for (int i = 0; i < (MT + 1) / 2; i++)
+            if (lane + 32 * i < 16 * MT)
+                stem_copy16(stage + 16 * MT * 128 + (lane + 32 * i) * 16, rows.scale[i] + (inside ? chunk * 16 : 0),
+                            inside);
+    }
+}
+
+/* ---- tokens ---- */
+
+/* Reads them where they are used. row: of this lane's token in each group of 8, NULL: none. */
+template <class F, int NT> struct stem_tokens_read {
+    const __nv_bfloat16 *row[NT];
+    int K;
+    /* Formats of 4 bits: the four pieces of half h, all on their way before the first is used. */
+    template <int N> __device__ __forceinline__ void half(int, int chunk, int h, int tiles, uint4 (&piece)[N][4]) const
+    {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (NT == 1 || j < tiles)
+                    piece[j][i] = F::token(row[j], chunk * F::CHUNK, K, 4 * h + i);
+    }
+    /* f8e4m3: all pieces, and the scales of tokens 2t and 2t + 1. */
+    __device__ __forceinline__ void codes(int j, int, int chunk, uint4 (&piece)[2], float (&down)[2]) const
+    {
+        float s = F::tokens(row[j], chunk * F::CHUNK, K, piece);
+        int t = threadIdx.x & 3;
+        down[0] = __shfl_sync(0xffffffffu, s, 8 * t);
+        down[1] = __shfl_sync(0xffffffffu, s, 8 * t + 4);
+    }
+};
+
+/* Keeps them: [chunk of the warp][group of 8][piece][lane], then f8e4m3's scales [chunk][group][8]. */
+template <class F, int NT> struct stem_tokens_kept {
+    char *at;
+    int chunks;
+    __device__ __forceinline__ uint4 *place(int j, int c, int p) const
+    {
+        return (uint4 *)at + ((c * NT + j) * F::PIECES + p) * 32 + (threadIdx.x & 31);
+    }
+    __device__ __forceinline__ float *scale(int j, int c) const
+    {
+        return (float *)(at + chunks * NT * F::PIECES * 512) + (c * NT + j) * 8;
+    }
+    template <int N> __device__ __forceinline__ void half(int c, int, int h, int tiles, uint4 (&piece)[N][4]) const
+    {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                if (NT == 1 || j < tiles)
+                    piece[j][i] = *place(j, c, 4 * h + i);
+    }
+    __device__ __forceinline__ void codes(int j, int c, int, uint4 (&piece)[2], float (&down)[2]) const
+    {
+        piece[0] = *place(j, c, 0);
+        piece[1] = *place(j, c, 1);
+        const float *s = scale(j, c) + 2 * (threadIdx.x & 3);
+        down[0] = s[0];
+        down[1] = s[1];
+    }
+};
+
+/* The warp's share: chunks part, part + parts, ...; a lane writes what it reads itself, scales excepted. */
+template <int NT, int TILES>
+__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<stem_f8, NT> &to,
+                                                 const __nv_bfloat16 *const (&row)[TILES], int part, int parts, int K)
+{
+    int lane = threadIdx.x & 31;
+#pragma unroll 1
+    for (int c = 0; c < to.chunks; c++)
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            uint4 piece[2];
+            float down = stem_f8::tokens(row[j], (part + c * parts) * 128, K, piece);
+            *to.place(j, c, 0) = piece[0];
+            *to.place(j, c, 1) = piece[1];
+            if ((lane & 3) == 0)
+                to.scale(j, c)[lane >> 2] = down;
+        }
+    __syncwarp();
+}
+template <class F, int NT, int TILES>
+__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &to,
+                                                 const __nv_bfloat16 *const (&row)[TILES], int part, int parts, int K)
+{
+#pragma unroll 1
+    for (int c = 0; c < to.chunks; c++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int p = 0; p < F::PIECES; p++)
+                *to.place(j, c, p) = F::token(row[j], (part + c * parts) * F::CHUNK, K, p);
+}
+
+/* ---- products ---- */
+
+/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. block[2m], block[2m + 1]: f8e4m3's
+ * scales of rows 16m .. 16m + 7 and of the next 8, by chunk. */
+template <int MT, int NT, class Tokens>
+__device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, const float *const (&block)[2 * MT],
+                                                     const Tokens &tokens, int c, int chunk, int chunks,
+                                                     float (&acc)[MT][NT][4], int tiles)
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    float scale[2 * MT];
+    uint4 low[2][MT], high[2][MT];
+#pragma unroll
+    for (int i = 0; i < 2 * MT; i++)
+        scale[i] = chunk < chunks ? stem_constant(block[i] + chunk) : 0.0f;
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ ((g & 1) << 2)) << 4);
+            low[h][m] = stem_shared16(at);
+            high[h][m] = stem_shared16(at + 1024);
+        }
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        if (NT > 1 && j >= tiles)
+            break;
+        uint4 b[2];
+        float down[2];
+        tokens.codes(j, c, chunk, b, down);
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            float part[4] = {};
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                stem_mma_f8(part, low[h][m].x, high[h][m].x, low[h][m].y, high[h][m].y, b[h].x, b[h].y);
+                stem_mma_f8(part, low[h][m].z, high[h][m].z, low[h][m].w, high[h][m].w, b[h].z, b[h].w);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                acc[m][j][i] += part[i] * (down[i & 1] * scale[2 * m + (i >> 1)]);
+        }
+    }
+}
+
+template <int MT, int NT, class F, class Tokens>
+__device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const float *const (&)[2 * MT],
+                                                     const Tokens &tokens, int c, int chunk, int,
+                                                     float (&acc)[MT][NT][4], int tiles)
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        uint4 row[MT][2], token[NT][4];
+        unsigned factor[MT][2][2];
+        tokens.half(c, chunk, h, tiles, token);
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+                row[m][r] = stem_shared16(stage + m * 2048 + r * 1024 + g * 128 +
+                                          (((h * 4 + t) ^ ((g & 1) << 2)) << 4));
+                F::scale(stem_shared2(stage + 16 * MT * 128 + (16 * m + 8 * r + g) * 16 + 8 * h + 2 * t), factor[m][r]);
+            }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            unsigned low[MT][4], high[MT][4];
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                F::expand(stem_word(row[m][0], i), factor[m][0][i >> 1], low[m]);
+                F::expand(stem_word(row[m][1], i), factor[m][1][i >> 1], high[m]);
+            }
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                if (NT > 1 && j >= tiles)
+                    break;
+                const uint4 &b = token[j][i];
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    stem_mma((const __nv_bfloat16 *)nullptr, acc[m][j], low[m][0], high[m][0], low[m][1], high[m][1],
+                             b.x, b.y);
+                    stem_mma((const __nv_bfloat16 *)nullptr, acc[m][j], low[m][2], high[m][2], low[m][3], high[m][3],
+                             b.z, b.w);
+                }
+            }
+        }
+    }
+}
+
+/* As stem_stream. `source.rows(item, rows)` says where an item's weights are, `source.blocks(item, block)` its scales
+ * of f8e4m3, `source.tiles(item)` how many groups of 8 tokens it has, `source.tokens(item)` the tokens;
+ * `source.start()` is called when the first stages are on their way, and waits for the kernel's predecessors if
+ * nothing has yet. */
+template <class F, int MT, int NT, int STAGES, class Source, class Sink>
+__device__ __forceinline__ void stem_packed_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
+                                                   int K, const Source &source, const Sink &sink)
+{
+    constexpr int bytes = stem_packed_stage_bytes<F, MT>;
+    int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
+    int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
+    stem_packed_rows<F, MT> rows;
+    if (first < n_items)
+        source.rows(first, rows);
+    auto fill = [&]() {
+        if (fill_item < n_items) {
+            stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
+            fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
+            if (++fill_chunk == mine) {
+                fill_chunk = 0;
+                fill_item += step;
+                if (fill_item < n_items)
+                    source.rows(fill_item, rows);
+            }
+        }
+        stem_copy_commit();
+    };
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; i++)
+        fill();
+    source.start();
+#pragma unroll 1
+    for (int item = first; item < n_items; item += step) {
+        float acc[MT][NT][4] = {};
+        const float *block[2 * MT];
+        int tiles = source.tiles(item);
+        auto tokens = source.tokens(item);
+        source.blocks(item, block);
+#pragma unroll 1
+        for (int i = 0; i < mine; i++) {
+            stem_copy_wait<STAGES - 2>();
+            __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
+            fill();
+            stem_packed_multiply(F(), ring + slot * bytes, block, tokens, i, part + i * parts, chunks, acc, tiles);
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
+        }
+        sink(item, acc);
+    }
+}
+
+/* Writes a warp's sums to shared memory: tile[token * (16 * MT + 4) + row]. */
+template <int MT, int NT> __device__ __forceinline__ void stem_packed_store(float *tile, const float (&acc)[MT][NT][4])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                tile[(8 * j + 2 * t + (c & 1)) * (16 * MT + 4) + 16 * m + g + 8 * (c >> 1)] = acc[m][j][c];
+}
+
+#endif

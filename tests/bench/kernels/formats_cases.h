@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cases of formats.cu: shapes to check, and configurations to time.
+ */
+enum { HIDDEN = 7168, EXPERTS = 384, TOPK = 8, INTER = 256 };
+static const float *tensor_scale()
+{
+    return is_nvfp4 ? wholes : nullptr;
+}
+
+template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> static void check_linear(int m, int n, int k)
+{
+    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(k);
+    weight w = place(n, k, 3);
+    char what[128];
+    snprintf(what, sizeof what, "%s linear %dx%dx%d mt%d nt%d kp%d g%d cl%d keep%d", name, m, n, k, MT, NT, KP, G, CL,
+             KEEP);
+    if (!c.per_sm) {
+        printf("does not fit: %s\n", what);
+        return;
+    }
+    bf16 *x = random_array<bf16>((size_t)m * k, 1 + m, 1), *y = random_array<bf16>((size_t)m * n, 3, 1),
+         *ref = random_array<bf16>((size_t)m * n, 4, 1);
+    r_linear<<<dim3((n + 127) / 128, m), 128>>>(x, w.w, w.s, tensor_scale(), ref, m, n, k);
+    compare<bf16>(what, y, ref, (size_t)m * n, [&] { c.run(x, w.w, w.s, tensor_scale(), y, m, n, k, 0); });
+    for (void *p : {(void *)x, (void *)y, (void *)ref})
+        CHECK(cudaFree(p));
+}
+
+template <int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS> static void check_experts(const shape &d)
+{
+    size_t pairs = (size_t)d.tokens * d.k;
+    weight w13 = place((size_t)d.experts * 2 * d.inter, d.hidden, 1), w2 = place((size_t)d.experts * d.hidden, d.inter, 2);
+    bf16 *x = random_array<bf16>((size_t)d.tokens * d.hidden, 1, is_f8 ? 1e-1f : 1);
+    bf16 *h = random_array<bf16>(pairs * d.inter, 6, 1), *hr = random_array<bf16>(pairs * d.inter, 7, 1);
+    bf16 *y = random_array<bf16>((size_t)d.tokens * d.hidden, 8, 1), *yr = random_array<bf16>((size_t)d.tokens * d.hidden, 9, 1);
+    float *scale = random_array<float>(pairs, 5, 1);
+    int *ids = upload(make_ids(d, d.tokens + 1, false));
+    config_up<MT, NT, STAGES, WARPS> up(d);
+    config_down<DMT, NT, DSTAGES, DWARPS> down(d);
+    char what[128];
+    snprintf(what, sizeof what, "%s up t%d k%d e%d %dx%d mt%d nt%d w%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, MT,
+             NT, WARPS);
+    r_up<<<dim3((d.inter + 63) / 64, pairs), 64>>>(x, ids, w13.w, w13.s, tensor_scale(), hr, d.k, d.experts, d.hidden, d.inter);
+    compare<bf16>(what, h, hr, pairs * d.inter, [&] { up.run(x, ids, w13.w, w13.s, tensor_scale(), h, d, 0); });
+    snprintf(what, sizeof what, "%s down t%d k%d e%d %dx%d mt%d nt%d w%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, DMT,
+             NT, DWARPS);
+    r_down<<<dim3((d.hidden + 63) / 64, d.tokens), 64>>>(hr, ids, scale, w2.w, w2.s, tensor_scale(), yr, d.k, d.experts,
+                                                        d.hidden, d.inter);
+    compare<bf16>(what, y, yr, (size_t)d.tokens * d.hidden,
+                  [&] { down.run(hr, ids, scale, w2.w, w2.s, tensor_scale(), y, d, 0); });
+    for (void *p : {(void *)x, (void *)h, (void *)hr, (void *)y, (void *)yr, (void *)scale, (void *)ids})
+        CHECK(cudaFree(p));
+}
+
+static void check_all()
+{
+    for (int m : {1, 5, 8, 19}) {
+        check_linear<1, 1, 4, 7, 1, 1, true>(m, 500, 7168);
+        check_linear<1, 1, 4, 4, 1, 2, true>(m, 2048, 2048);
+        check_linear<2, 1, 3, 4, 1, 1, true>(m, 7168, 1536);
+        check_linear<2, 2, 3, 8, 1, 2, true>(m, 600, 7168);
+    }
+    if (is_f8)
+        check_linear<1, 1, 4, 4, 1, 1, true>(3, 140, 400);
+    for (int t : {1, 4, 16, 70}) {
+        check_experts<1, 1, 4, 8, 1, 3, 4>({t, 8, 48, 512, 256});
+        check_experts<2, 1, 3, 7, 2, 3, 4>({t, 4, 20, 1792, 256});
+    }
+}
+
+/* ---- timing ---- */
+
+static bf16 *X, *Y;
+static int *IDS[LAUNCHES];
+static float *WEIGHTS;
+
+template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP = true> static void time_linear(int t, int n, int k)
+{
+    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(k);
+    char config[64], what[32];
+    snprintf(what, sizeof what, "%dx%d", n, k);
+    snprintf(config, sizeof config, "mt%d nt%d s%d kp%d g%d cl%d %s b%d", MT, NT, STAGES, KP, G, CL, KEEP ? "kept" : "read",
+             c.per_sm);
+    if (!c.fits())
+        return;
+    snprintf(current, sizeof current, "%s %s", what, config);
+    double us = time_of([&](int i, cudaStream_t s) {
+        weight w = place(n, k, i);
+        c.run(X, w.w, w.s, tensor_scale(), Y, t, n, k, s);
+    });
+    report("linear", what, config, t, us, (double)(weight_bytes(n, k) + scale_bytes(n, k)));
+}
+
+template <int NT> static void time_linears(int t, int n, int k)
+{
+    if (k == 7168) {
+        time_linear<1, NT, 4, 7, 1, 1>(t, n, k);
+        time_linear<1, NT, 3, 7, 1, 1>(t, n, k);
+        time_linear<1, NT, 3, 7, 1, 2>(t, n, k);
+        time_linear<2, NT, 3, 7, 1, 2>(t, n, k);
+        time_linear<1, NT, 4, 4, 1, 1>(t, n, k);
+        time_linear<1, NT, 4, 7, 1, 1, false>(t, n, k);
+    }
+    if (k == 2048 || k == 16384) {
+        time_linear<1, NT, 4, 8, 1, 1>(t, n, k);
+        time_linear<2, NT, 3, 8, 1, 1>(t, n, k);
+        time_linear<1, NT, 4, 4, 1, 2>(t, n, k);
+        time_linear<2, NT, 3, 4, 1, 1>(t, n, k);
+        time_linear<1, NT, 4, 8, 1, 2>(t, n, k);
+        time_linear<2, NT, 3, 8, 1, 2>(t, n, k);
+        time_linear<2, NT, 3, 8, 1, 4>(t, n, k);
+    }
+    if (k == 1536) {
+        time_linear<1, NT, 4, 3, 2, 1>(t, n, k);
+        time_linear<1, NT, 4, 6, 1, 1>(t, n, k);
+        time_linear<2, NT, 3, 3, 2, 1>(t, n, k);
+        time_linear<2, NT, 3, 6, 1, 1>(t, n, k);
+        time_linear<2, NT, 4, 3, 1, 1>(t, n, k);
+    }
+}
+
+template <int MT, int STAGES, int WARPS> static void time_up(const shape &d, double distinct)
+{
+    config_up<MT, 1, STAGES, WARPS> c(d);
+    char config[64];
+    snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
+    snprintf(current, sizeof current, "up %s", config);
+    double us = time_of([&](int i, cudaStream_t s) {
+        weight w = place((size_t)d.experts * 2 * d.inter, d.hidden, i);
+        c.run(X, IDS[i], w.w, w.s, tensor_scale(), Y, d, s);
+    });
+    report("up", "512x7168", config, d.tokens, us,
+           distinct * (double)(weight_bytes(2 * d.inter, d.hidden) + scale_bytes(2 * d.inter, d.hidden)));
+}
+template <int MT, int STAGES, int WARPS> static void time_down(const shape &d, double distinct)
+{
+    config_down<MT, 1, STAGES, WARPS> c(d);
+    char config[64];
+    snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
+    snprintf(current, sizeof current, "down %s", config);
+    double us = time_of([&](int i, cudaStream_t s) {
+        weight w = place((size_t)d.experts * d.hidden, d.inter, i);
+        c.run(X, IDS[i], WEIGHTS, w.w, w.s, tensor_scale(), Y, d, s);
+    });
+    report("down", "7168x256", config, d.tokens, us,
+           distinct * (double)(weight_bytes(d.hidden, d.inter) + scale_bytes(d.hidden, d.inter)));
+}
+
+static void time_experts(int t)
+{
+    shape d = {t, TOPK, EXPERTS, HIDDEN, INTER};
+    double distinct = 0;
+    for (int i = 0; i < LAUNCHES; i++) {
+        std::vector<int> ids = make_ids(d, 100 * t + i, false);
+        distinct += (double)std::set<int>(ids.begin(), ids.end()).size() / LAUNCHES;
+        CHECK(cudaMemcpy(IDS[i], ids.data(), ids.size() * 4, cudaMemcpyHostToDevice));
+    }
+    time_up<1, 4, 8>(d, distinct);
+    time_up<1, 3, 8>(d, distinct);
+    time_up<1, 4, 7>(d, distinct);
+    time_up<1, 6, 7>(d, distinct);
+    time_up<1, 4, 4>(d, distinct);
+    time_up<2, 3, 7>(d, distinct);
+    time_up<2, 3, 8>(d, distinct);
+    time_up<2, 3, 4>(d, distinct);
+    time_down<1, 3, 4>(d, distinct);
+    time_down<1, 4, 4>(d, distinct);
+    time_down<1, 3, 8>(d, distinct);
+    time_down<2, 3, 4>(d, distinct);
+    time_down<2, 4, 4>(d, distinct);
+    time_down<2, 3, 8>(d, distinct);
+}
+
+static void time_all()
+{
+    X = random_array<bf16>(64 * 16384, 1, 1);
+    Y = random_array<bf16>(64 * 24576, 2, 1);
+    WEIGHTS = random_array<float>(8192, 3, 1);
+    for (int i = 0; i < LAUNCHES; i++)
+        CHECK(cudaMalloc(&IDS[i], 8192 * sizeof(int)));
+    static const int shapes[][2] = {{7168, 16384}, {24576, 1536}, {7168, 2048}, {2048, 7168}};
+    for (int t : {1, 4, 16}) {
+        time_experts(t);
+        for (auto &s : shapes)
+            if (t <= 8)
+                time_linears<1>(t, s[0], s[1]);
+            else
+                time_linears<2>(t, s[0], s[1]);
+    }
+}

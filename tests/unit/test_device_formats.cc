@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device code of linear and experts with weights in 8 and 4 bits, run by the emulator, against the ops' C
+ * references; twice with another order of threads, for equal bits.
+ */
+#include "emulate/emulate.h"
+#include "emulate/formats.h"
+
+#include "common/common.cuh"
+#include "linear/stream.cuh"
+#include "linear/linear.cuh"
+#include "experts/groups.cuh"
+#include "experts/experts.cuh"
+#include "linear/formats.cuh"
+#include "linear/packed_stream.cuh"
+#include "linear/linear_packed.cuh"
+#include "experts/experts_packed.cuh"
+
+static void put(unsigned char &p, float v)
+{
+    p = (unsigned char)v;
+}
+#include "emulate/check.h"
+
+/* Rows of k weights with their scales; `lines` rows of f8e4m3's scales. */
+template <class F> struct coded {
+    array<unsigned char> w;
+    array<float> f8;
+    array<unsigned char> small; /* nvfp4's scales, or int4's as bytes */
+    array<float> whole;
+    coded(int64_t rows, int64_t lines, int64_t k, size_t wholes)
+        : w(rows * k), f8(lines * ((k + 127) / 128)), small(rows * k / 8 + 16), whole(wholes)
+    {
+        constexpr bool is_f8 = std::is_same<F, stem_f8>::value, is_nvfp4 = std::is_same<F, stem_nvfp4>::value;
+        for (size_t i = 0; i < w.n; i++)
+            w.data()[i] = is_f8 ? stem_float_to_e4m3(uniform() * 448) : (unsigned char)(seed = seed * 6364136223846793005ull + 1, seed >> 40);
+        for (size_t i = 0; i < f8.n; i++)
+            f8.data()[i] = (1.5f + uniform()) / 448 / sqrtf((float)k);
+        for (size_t i = 0; i < small.n; i++)
+            small.data()[i] = is_nvfp4 ? stem_float_to_e4m3((uniform() + 1) * (i % 5 ? 100 : 0.02f)) : 0;
+        for (size_t i = 0; i < small.n / 2 && !is_nvfp4; i++)
+            ((uint16_t *)small.data())[i] = stem_float_to_bf16((1.5f + uniform()) / 8 / sqrtf((float)k));
+        for (size_t i = 0; i < wholes; i++)
+            whole.data()[i] = (1.5f + uniform()) / 300 / sqrtf((float)k);
+    }
+    const void *scale()
+    {
+        return F::SCALES ? (const void *)small.data() : f8.data();
+    }
+    const float *tensor()
+    {
+        return std::is_same<F, stem_nvfp4>::value ? whole.data() : nullptr;
+    }
+};
+template <class F> enum stem_dtype format_type()
+{
+    return std::is_same<F, stem_f8>::value ? STEM_F8E4M3 : std::is_same<F, stem_nvfp4>::value ? STEM_NVFP4 : STEM_INT4;
+}
+
+/* The weight, its scales and that of the tensor as operands weight, scale, whole of `r`, which come in this order. */
+template <class F>
+static void add_scales(reference &r, coded<F> &c, std::vector<int64_t> dim, int64_t lines, std::vector<int64_t> whole)
+{
+    enum stem_dtype type = format_type<F>();
+    dim[dim.size() - 2] = type == STEM_F8E4M3 ? lines : dim[dim.size() - 2];
+    int64_t &k = dim.back();
+    k = type == STEM_F8E4M3 ? (k + 127) / 128 : k / (type == STEM_NVFP4 ? 16 : 32);
+    r.raw(type == STEM_F8E4M3 ? STEM_F32 : type == STEM_NVFP4 ? STEM_F8E4M3 : STEM_BF16, c.scale(), dim);
+    if (type == STEM_NVFP4)
+        r.raw(STEM_F32, c.tensor(), whole);
+    else
+        r.absent();
+}
+
+template <class F, int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP, bool PAIR>
+static void linear_packed(int m, int n, int k)
+{
+    int columns = PAIR ? n / 2 : n, each = (PAIR ? 8 : 16) * MT * G, chunks = (k + F::CHUNK - 1) / F::CHUNK;
+    array<bf16> x(m * k, 1), want(m * columns), y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)},
+        plain(m * columns), more(m * columns, 1);
+    array<float> last(columns, 1);
+    coded<F> c(n, (n + 127) / 128, k, 1);
+    reference r("linear");
+    r.set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add").set("then_of", "bf16")
+        .set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr).operand(x.data(), {m, k})
+        .raw(format_type<F>(), c.w.data(), {n, k});
+    add_scales(r, c, {n, k}, (n + 127) / 128, {1});
+    r.operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
+    unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
+    int kept = (chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F, NT>;
+    size_t smem = warps * (STAGES * stem_packed_stage_bytes<F, MT> + (KEEP ? kept : 0) + 8 * NT * (16 * MT + 4) * 4) +
+                  (CL > 1 ? G * NT * 8 * 16 * MT * 4 : 0);
+    for (array<bf16> &out : y)
+        emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
+            stem_linear_packed<F, MT, NT, STAGES, KP, G, CL, KEEP, true, PAIR>(
+                x.data(), c.w.data(), c.scale(), c.tensor(), add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m,
+                n, k, kept);
+        });
+    emu_launch({(unsigned)(columns + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0, [&] {
+        stem_linear_packed_plain<F, PAIR>(x.data(), c.w.data(), c.scale(), c.tensor(),
+                                          add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
+    });
+    char what[128];
+    snprintf(what, sizeof what, "linear %s %dx%dx%d mt%d nt%d kp%d g%d cl%d keep%d pair%d",
+             stem_dtype_name(format_type<F>()), m, n, k, MT, NT, KP, G, CL, KEEP, PAIR);
+    compare(what, y[0], want, y[1], 4e-3);
+    compare("linear of a format, plain", plain, want, plain, 4e-3);
+}
+
+template <class F, int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS>
+static void experts_packed(mixture d)
+{
+    int64_t T = d.tokens, K = d.k, X = d.experts, H = d.hidden, I = d.inter, ib = (I + 127) / 128, hb = (H + 127) / 128;
+    int tile = T < 64 ? d.tokens : 64, tiles = (d.tokens + tile - 1) / tile;
+    array<bf16> x(T * H, 1), h_want(T * K * I), want(T * H), h[2] = {array<bf16>(T * K * I), array<bf16>(T * K * I)};
+    array<bf16> y[2] = {array<bf16>(T * H), array<bf16>(T * H)}, h_plain(T * K * I), plain(T * H);
+    coded<F> w13(X * 2 * I, X * 2 * ib, H, X * 2), w2(X * H, X * hb, I, X);
+    array<float> scale(T * K, 1);
+    array<int> ids = choose(d);
+    reference up("experts_up"), down("experts_down");
+    up.operand(x.data(), {T, H}).operand(ids.data(), {T, K}).raw(format_type<F>(), w13.w.data(), {X, 2 * I, H});
+    add_scales(up, w13, {X, 2 * I, H}, 2 * ib, {X, 2});
+    up.operand(h_want.data(), {T, K, I}).run(1);
+    down.operand(h_want.data(), {T, K, I}).operand(ids.data(), {T, K}).operand(scale.data(), {T, K})
+        .raw(format_type<F>(), w2.w.data(), {X, H, I});
+    add_scales(down, w2, {X, H, I}, hb, {X});
+    down.operand(want.data(), {T, H}).run(1);
+    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4);
+    size_t down_smem = DWARPS * (DSTAGES * stem_packed_stage_bytes<F, DMT> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
+    for (int i = 0; i < 2; i++) {
+        emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
+            stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU>(
+                x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
+                d.hidden, d.inter, tile);
+        });
+        emu_launch({(unsigned)(H + 16 * DMT - 1) / (16 * DMT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
+            stem_experts_down_packed<F, DMT, NT, DSTAGES, DWARPS, true>(
+                h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(),
+                stem_store_plain<bf16>{y[i].data(), H}, d.tokens, d.k, d.experts, d.hidden, d.inter, tile);
+        });
+    }
+    emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
+        stem_experts_up_packed_plain<F, bf16, STEM_ACT_SILU>(x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(),
+                                                             h_plain.data(), d.tokens, d.k, d.experts, d.hidden, d.inter);
+    });
+    emu_launch({(unsigned)(H + 3) / 4, (unsigned)T, 1}, 128, 1, 0, [&] {
+        stem_experts_down_packed_plain<F>(h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(),
+                                          stem_store_plain<bf16>{plain.data(), H}, d.tokens, d.k, d.experts, d.hidden,
+                                          d.inter);
+    });
+    char what[128];
+    snprintf(what, sizeof what, "experts %s t%d k%d e%d %dx%d mt%d nt%d%s", stem_dtype_name(format_type<F>()), d.tokens,
+             d.k, d.experts, d.hidden, d.inter, MT, NT, d.wild ? " wild" : "");
+    if (!d.wild) { /* rows of pairs without an expert are not written */
+        compare(what, h[0], h_want, h[1], 4e-3);
+        compare("experts of a format, up plain", h_plain, h_want, h_plain, 4e-3);
+        compare("experts of a format, down plain", plain, want, plain, 4e-3);
+    }
+    compare(what, y[0], want, y[1], 4e-3);
+}
+
+template <class F> static void formats()
+{
+    constexpr int K = F::CHUNK;
+    linear_packed<F, 1, 1, 4, 2, 2, 1, true, false>(5, 41, 5 * K);
+    linear_packed<F, 2, 2, 3, 3, 1, 2, true, false>(13, 40, 4 * K);
+    linear_packed<F, 1, 1, 3, 2, 1, 1, false, true>(5, 32, 3 * K);
+    linear_packed<F, 2, 1, 2, 1, 1, 4, true, true>(9, 80, 3 * K);
+    linear_packed<F, 4, 2, 2, 1, 1, 1, false, false>(16, 130, K);
+    experts_packed<F, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, K, K, false});
+    experts_packed<F, 2, 2, 3, 2, 1, 4, 2>({12, 3, 3, K, K, true});
+}
+
+int main()
+{
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    formats<stem_f8>();
+    formats<stem_nvfp4>();
+    formats<stem_int4>();
+    linear_packed<stem_f8, 1, 1, 4, 2, 1, 1, true, false>(3, 140, 272); /* a last block of 16 columns */
+    linear_packed<stem_f8, 1, 1, 4, 2, 1, 1, false, false>(3, 35, 208);
+    experts_packed<stem_f8, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, 144, 144, false});
+    printf("device code of formats: %d of %d checks failed\n", failures, checks);
+    return failures != 0;
+}
