@@ -108,7 +108,7 @@ function readVariant(index) {
   lifetimes(m);
   m.dataPath = dataPath(m);
   m.kinds = [...new Set(m.ops.map(o => o.kind))];
-  for (const op of m.ops) op.color = 'k' + (m.kinds.indexOf(op.kind) % 8);
+  for (const op of m.ops) op.color = 'k' + (m.kinds.indexOf(op.kind) % 14);
   m.predicted = m.lane;
   if (m.measured_lane) m.lane = m.measured_lane;
   m.openedBy = new Map(v.opens.map(o => [o[0], o]));

@@ -83,7 +83,7 @@ function buildSchedule(panel) {
       ` ${formatTime(m.length)} in all` + (m.total_us > m.length * 1.0005 ? `, ${formatTime(m.total_us)} on one stream${m.measured ? ' by the estimates' : ''}.` : '.') +
       (m.measured && m.edges.some(e => e.pdl) ? ' Strips above bars: launched early, waiting for the op before.' : '');
     legend.textContent = '';
-    m.kinds.forEach((k, i) => { const s = html('span', {}, legend); html('i', { class: `swatch k${i % 8}` }, s); s.append(k); });
+    m.kinds.forEach((k, i) => { const s = html('span', {}, legend); html('i', { class: `swatch k${i % 14}` }, s); s.append(k); });
     const s = html('span', {}, legend); html('i', { class: 'swatch red' }, s); s.append('critical path');
     if (m.edges.some(e => e.pdl)) html('span', {}, legend, 'dashed: programmatic edge');
   };

@@ -186,7 +186,7 @@ static void records_of_no_plan(void)
     m.v.n_edges = 4;
     CU_ASSERT_FALSE(map(&m, OPS, a, &f, &why));
     make(&m);
-    m.e[5].start = 120; /* before b and t have ended */
+    m.e[5].start = 120; /* before b and t have ended, at 132 and 130 */
     CU_ASSERT_TRUE(map(&m, OPS, a, &f, &why));
     CU_ASSERT_EQUAL(f.broken, 2);
     CU_ASSERT_PTR_NOT_NULL(strstr(stem_profile_proof(&f, &m.v, a), "CONTRADICT 2 of 6"));
