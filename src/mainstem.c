@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "config.h"
+#include "costs/costs.h"
 #include "pipeline.h"
 
 struct stem_jit {
     struct stem_compiled *compiled;
     struct stem_message *messages;
     uint32_t n;
-    struct stem_out text;
+    struct stem_out text, why;
 };
 
 /* Position of `word` in `words`, 0 for NULL; -1 if it is not there. */
@@ -55,6 +56,7 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
     a->options.pdl = (enum stem_pdl)pdl;
     a->options.target.sm = o->sm ? o->sm : a->options.target.sm;
     a->options.max_streams = o->max_streams ? o->max_streams : a->options.max_streams;
+    a->options.ignore_pins = o->ignore_pins;
     a->options.one_stream = o->one_stream;
     a->options.max_lanes = o->max_lanes;
     a->options.memory_budget = o->memory_budget;
@@ -97,20 +99,37 @@ static void collect(struct stem_jit *j)
     stem_out_text(&j->text);
 }
 
+/* An error that no diagnostic says. */
+static void fail(struct stem_jit *j, const char *what, const char *why)
+{
+    stem_out_printf(&j->why, "%s%s%s", what, why ? ": " : "", why ? why : "");
+    stem_out_printf(&j->text, "mainstem: error: %s\n", stem_out_text(&j->why));
+    add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = stem_out_text(&j->why)});
+}
+
 static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options)
 {
     static const struct stem_program_options none;
     struct stem_jit *j = stem_xmalloc(sizeof *j);
+    const struct stem_program_options *o = options ? options : &none;
     memset(j, 0, sizeof *j);
     a.options = stem_options_default();
-    const char *wrong = fill_args(options ? options : &none, &a);
+    const char *wrong = fill_args(o, &a), *why = NULL;
     if (wrong) {
-        add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = wrong});
-        stem_out_printf(&j->text, "mainstem: error: %s\n", wrong);
+        fail(j, wrong, NULL);
         return j;
     }
-    j->compiled = stem_pipeline(&a);
-    collect(j);
+    struct stem_arena *arena = stem_arena_new();
+    struct stem_costs *costs = o->costs ? stem_costs_read(o->costs, strlen(o->costs), arena, &why) : NULL;
+    if (why) {
+        fail(j, "options.costs", why);
+    } else {
+        a.options.costs = costs ? stem_costs_find_gpu(costs, o->gpu, a.options.target.sm) : NULL;
+        j->compiled = stem_pipeline(&a);
+        collect(j);
+    }
+    stem_costs_free(costs);
+    stem_arena_free(arena);
     return j;
 }
 
@@ -131,6 +150,7 @@ void stem_jit_free(struct stem_jit *j)
         return;
     stem_compiled_free(j->compiled);
     stem_out_free(&j->text);
+    stem_out_free(&j->why);
     free(j->messages);
     free(j);
 }

@@ -33,6 +33,9 @@ struct stem_program_options {
     const char *lane_repair;    /* "auto", "always", "never"; NULL: auto */
     const char *pdl;            /* programmatic launches: "auto" (from sm_90 on), "on", "off"; NULL: auto */
     uint32_t max_streams;       /* 0: 2 */
+    bool ignore_pins;           /* streams by costs for every op, not only for those without a pin */
+    const char *costs;          /* text of a table that `mainstem tune` wrote, NUL-terminated; NULL: the model alone */
+    const char *gpu;            /* whose costs: stem_rt_info.name; NULL: the first of the architecture */
     bool one_stream;            /* everything on main */
     uint32_t max_lanes;         /* 0: no constraint */
     uint64_t memory_budget;     /* bytes of slab, 0: no constraint */

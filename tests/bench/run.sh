@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every figure of the README and docs/, as tables in Markdown on standard output.
-#   tests/bench/run.sh [headline|peers|kernels|models|lanes|compile|proof|all]      (default all; what needs a GPU says so)
+#   tests/bench/run.sh [headline|streams|peers|kernels|models|lanes|compile|proof|all]      (default all; what needs a GPU says so)
 # From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,6 +30,10 @@ if wants tokens; then
         echo; echo "## Schedules: T = $t"; echo
         needs_gpu && "$MAINSTEM" bench "$model" --dim T=$t --iters="${ITERS:-50}"
     done
+fi
+if wants streams; then
+    echo; echo '## Streams chosen by measured costs'; echo
+    needs_gpu && bash "$here/streams.sh"
 fi
 if wants peers; then
     echo; echo '## The same layers in PyTorch, by hand, in a CUDA graph'; echo

@@ -9,6 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "costs/costs.h"
+#include "pipeline.h"
+
 static void runs(void)
 {
     struct fixture f;
@@ -289,13 +292,42 @@ static void diagnostics(void)
     CU_ASSERT_PTR_NULL(stem_jit_plan(none));
     CU_ASSERT_PTR_NOT_NULL(strstr(stem_jit_text_of_messages(none), "/nowhere.stem"));
     stem_jit_free(none);
-    const struct stem_program_options odd[] = {{.sm = 75}, {.pdl = "yes"}, {.sm = 80, .pdl = "on"}};
-    const char *const said[] = {"options.sm is none of", "options.pdl is none of", "they need sm_90"};
-    for (size_t i = 0; i < 3; i++) {
+    const struct stem_program_options odd[] = {{.sm = 75}, {.pdl = "yes"}, {.sm = 80, .pdl = "on"}, {.costs = "{\"mainstem_costs\":2}"}};
+    const char *const said[] = {"options.sm is none of", "options.pdl is none of", "they need sm_90",
+                                "options.costs: mainstem_costs: the table is of another version"};
+    for (size_t i = 0; i < 4; i++) {
         none = stem_jit_text("a.stem", "", 0, &odd[i]);
         CU_ASSERT_PTR_NOT_NULL(strstr(stem_jit_text_of_messages(none), said[i]));
         stem_jit_free(none);
     }
+}
+
+/* A table of costs as text: a time of its own for each op, which the plan then has. */
+static void measured_costs(void)
+{
+    static const char text[] = "module c;\nmodel m(x: f32[4, 64]) -> f32[4, 64] { return silu(x); }\n";
+    struct stem_compile_args a = {.path = "c.stem", .text = text, .len = strlen(text), .options = stem_options_default()};
+    struct stem_compiled *c = stem_pipeline(&a);
+    struct stem_costs *costs = stem_costs_new();
+    struct stem_arena *arena = stem_arena_new();
+    const struct stem_op *op = &c->programs[0]->ops.at[0];
+    struct stem_cost_entry e = {.key = stem_cost_key(c->programs[0], op, arena), .us = 77, .early_us = 55};
+    e.kernel = stem_cost_kernel(c->programs[0], op, &a.options.target, arena);
+    stem_costs_put(costs, stem_costs_gpu(costs, "one", 90), e);
+    struct stem_out table = {0};
+    stem_costs_write(costs, &table);
+    struct stem_program_options o[] = {{.costs = stem_out_text(&table)}, {.costs = table.text, .gpu = "one", .pdl = "off"}, {.costs = table.text, .gpu = "two"}};
+    const double us[] = {55, 77, c->plan->variants[0].ops[0].est_us};
+    for (size_t i = 0; i < 3; i++) {
+        struct stem_jit *jit = stem_jit_text("c.stem", text, strlen(text), &o[i]);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(stem_jit_plan(jit));
+        CU_ASSERT_EQUAL(stem_jit_plan(jit)->variants[0].ops[0].est_us, us[i]);
+        stem_jit_free(jit);
+    }
+    stem_out_free(&table);
+    stem_costs_free(costs);
+    stem_arena_free(arena);
+    stem_compiled_free(c);
 }
 
 /* ---- threads ---- */
@@ -440,6 +472,6 @@ static void audited(void)
     jit_teardown(&f);
 }
 
-UNIT_MAIN("library", {"runs", runs}, {"every mistake", every_mistake}, {"diagnostics", diagnostics}, {"audit", audited},
+UNIT_MAIN("library", {"runs", runs}, {"every mistake", every_mistake}, {"diagnostics", diagnostics}, {"measured costs", measured_costs}, {"audit", audited},
           {"two programs in two threads", two_programs_in_two_threads},
           {"one program in two threads", one_program_in_two_threads})
