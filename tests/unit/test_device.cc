@@ -11,6 +11,7 @@
 #include "rope/rope.cuh"
 #include "heads_linear/heads_linear.cuh"
 #include "mla/mla.cuh"
+#include "argmax/argmax.cuh"
 #include "gqa_store/gqa_store.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
@@ -238,6 +239,22 @@ template <class E, int D, int V, bool INTERLEAVED, bool NORM> static void gqa_st
     compare("gqa_store v", v, v_want, v, 1e-9);
 }
 
+template <class E, int V, int CLUSTER> static void argmax(int rows, int n, unsigned threads)
+{
+    array<E> x((size_t)rows * n, 1);
+    array<int> want(rows), y(rows);
+    for (int r = 1; r < rows; r++) /* equal ones: the lowest index; NaN above all */
+        for (int i : {n / 3, n / 2, n - 1})
+            put(x.data()[r * n + i], r == 2 ? NAN : 7.0f);
+    reference("argmax").operand(x.data(), {rows, n}).operand(want.data(), {rows}).run(1);
+    emu_launch({(unsigned)rows * CLUSTER, 1, 1}, threads, CLUSTER, 33 * 8, [&] { stem_argmax<E, V, CLUSTER>(x.data(), y.data(), n); });
+    checks++;
+    bool good = memcmp(y.data(), want.data(), rows * 4) == 0;
+    failures += !good;
+    if (!good)
+        printf("FAIL argmax of %d, %d blocks\n", n, CLUSTER);
+}
+
 /* ---- experts ---- */
 
 template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS> static void experts(mixture d)
@@ -390,6 +407,9 @@ int main()
     mla_query<bf16, 2, 2, 16, true>(9, 1, 8, 48, 16);
     mla_store<bf16, 512, 64, 4, 1, true>(6, 8);
     gqa_store<bf16, 128, 2, false, true>(5, 9, 2, 8);
+    argmax<float, 4, 1>(3, 500, 96);
+    argmax<bf16, 8, 8>(4, 4096, 64);
+    argmax<__half, 1, 4>(3, 333, 32);
     gqa_store<float, 96, 1, true, false>(5, 6, 1, 3);
     gqa_store<__half, 48, 1, false, true>(4, 4, 1, 0);
     mla_store<float, 768, 32, 1, 0, false>(6, 3);

@@ -41,28 +41,31 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     uint32_t bytes = stem_dtype_bits(x->dtype) / 8;
     uint64_t length = (uint64_t)x->dim[x->rank - 1];
     uint32_t width = stem_vector_width(length, 16 / bytes);
-    (void)t;
     while (width > 1 && x->offset % (width * bytes))
         width /= 2;
     uint64_t threads = (length / width + 31) / 32 * 32;
     const char *type = stem_c_type(x->dtype);
+    uint32_t cluster = t->sm < 90 || length / width < 4 * MAX_THREADS ? 1 : length / width < 16 * MAX_THREADS ? 4 : 8;
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
-        .kernel = stem_arena_printf(arena, "stem_argmax_%s_v%u", stem_dtype_name(x->dtype), width),
-        .headers = {"common", "argmax"},
-        .grid = {(uint32_t)stem_tensor_elements(&c->operand[1]), 1, 1},
+        .kernel = stem_arena_printf(arena, "stem_argmax_%s_v%u_c%u", stem_dtype_name(x->dtype), width, cluster),
+        .headers = {"common", "stream", "linear", "argmax"},
+        .grid = {(uint32_t)stem_tensor_elements(&c->operand[1]) * cluster, 1, 1},
         .block = {threads > MAX_THREADS ? MAX_THREADS : (uint32_t)threads, 1, 1},
         .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)length}},
         .n_scalars = 1,
+        .smem = 33 * 8,
         .waits = true,
     };
     l->code = stem_arena_printf(arena,
-                                "extern \"C\" __global__ void __launch_bounds__(%d)\n"
+                                "extern \"C\" __global__ void __launch_bounds__(%d)%s\n"
                                 "%s(const %s *x, int *y, long long n)\n"
                                 "{\n"
-                                "    stem_argmax<%s, %u>(x, y, n);\n"
+                                "    stem_argmax<%s, %u, %u>(x, y, n);\n"
                                 "}\n",
-                                MAX_THREADS, l->kernel, type, type, width);
+                                MAX_THREADS,
+                                cluster > 1 ? stem_arena_printf(arena, " __cluster_dims__(%u, 1, 1)", cluster) : "",
+                                l->kernel, type, type, width, cluster);
 }
 
 const struct stem_op_def stem_op_argmax = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * argmax: one block for each row of n elements. An element and its index are one 64-bit key that grows with the
- * element and falls with the index, so the largest key is the answer.
+ * argmax: one block, or a cluster, for each row of n elements. An element and its index are one 64-bit key that grows
+ * with the element and falls with the index, so the largest key is the answer.
  */
 #ifndef STEM_OPS_ARGMAX_CUH
 #define STEM_OPS_ARGMAX_CUH
@@ -25,16 +25,26 @@ __device__ __forceinline__ unsigned long long stem_argmax_warp(unsigned long lon
     return best;
 }
 
-template <typename T, int V> __device__ __forceinline__ void stem_argmax(const T *x, int *y, long long n)
+/* The key at the place of `p` in block `rank` of the cluster. */
+__device__ __forceinline__ unsigned long long stem_argmax_of(const unsigned long long *p, int rank)
 {
-    __shared__ unsigned long long shared[32];
-    unsigned long long best = 0;
-    const unsigned chunks = (unsigned)(n / V);
+    const float *half = reinterpret_cast<const float *>(p);
+    return (unsigned long long)__float_as_uint(stem_cluster_load(half + 1, rank)) << 32 |
+           __float_as_uint(stem_cluster_load(half, rank));
+}
+
+/* CLUSTER blocks for each row: a vocabulary of logits is too much for one multiprocessor. */
+template <typename T, int V, int CLUSTER> __device__ __forceinline__ void stem_argmax(const T *x, int *y, long long n)
+{
+    STEM_DYNAMIC_SHARED(stem_smem);
+    unsigned long long *shared = (unsigned long long *)stem_smem, best = 0; /* 33 */
+    const unsigned chunks = (unsigned)(n / V), row = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    x += blockIdx.x * n;
+    x += row * n;
     stem_wait();
     stem_launch_dependents();
-    for (unsigned c = threadIdx.x; c < chunks; c += blockDim.x) {
+#pragma unroll 4
+    for (unsigned c = rank * blockDim.x + threadIdx.x; c < chunks; c += CLUSTER * blockDim.x) {
         stem_vec<T, V> v = stem_load<V>(x + (long long)c * V);
 #pragma unroll
         for (int k = 0; k < V; k++) {
@@ -49,8 +59,17 @@ template <typename T, int V> __device__ __forceinline__ void stem_argmax(const T
     if (warp == 0) {
         best = stem_argmax_warp(lane < blockDim.x >> 5 ? shared[lane] : 0);
         if (lane == 0)
-            y[blockIdx.x] = (int)(0xffffffffu - (unsigned)best);
+            shared[32] = best;
     }
+    if (CLUSTER > 1) {
+        __syncwarp();
+        stem_cluster_sync();
+        if (rank == 0 && warp == 0)
+            best = stem_argmax_warp(lane < CLUSTER ? stem_argmax_of(shared + 32, lane) : 0);
+        stem_cluster_sync(); /* no block may end while its memory is read */
+    }
+    if (rank == 0 && threadIdx.x == 0)
+        y[row] = (int)(0xffffffffu - (unsigned)best);
 }
 
 #endif
