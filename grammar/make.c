@@ -181,6 +181,23 @@ struct stem_ast_param *stem_make_param(struct stem_parse *p, enum stem_ast_mode 
     return q;
 }
 
+struct stem_ast_param *stem_make_weight(struct stem_parse *p, struct stem_ident id, struct stem_ast_type type,
+                                        const char *from, struct stem_span from_span, struct stem_span at)
+{
+    struct stem_ast_param *q = stem_make_param(p, STEM_AST_NONE, id, type, NULL, at);
+    q->from = from;
+    q->from_span = from_span;
+    return q;
+}
+
+struct stem_stmt *stem_make_decl(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
+                                 struct stem_ast_param *decl, struct stem_span at)
+{
+    struct stem_stmt *s = stem_make_stmt(p, kind, head, at);
+    s->decl = decl;
+    return s;
+}
+
 struct stem_stmt *stem_make_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
                                  struct stem_span at)
 {

@@ -80,6 +80,11 @@ struct stem_sub *stem_make_sub(struct stem_parse *p, bool range, struct stem_x *
 struct stem_ast_target *stem_make_target(struct stem_parse *p, struct stem_ident id);
 struct stem_ast_param *stem_make_param(struct stem_parse *p, enum stem_ast_mode mode, struct stem_ident id,
                                        struct stem_ast_type type, struct stem_x *value, struct stem_span at);
+/* A weight with the tensors of a checkpoint that make it up. */
+struct stem_ast_param *stem_make_weight(struct stem_parse *p, struct stem_ident id, struct stem_ast_type type,
+                                        const char *from, struct stem_span from_span, struct stem_span at);
+struct stem_stmt *stem_make_decl(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
+                                 struct stem_ast_param *decl, struct stem_span at);
 struct stem_stmt *stem_make_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,
                                  struct stem_span at);
 struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind kind, struct stem_span head,

@@ -107,9 +107,9 @@ static struct stem_item *with_body(struct stem_item *it, struct stem_stmt *body,
 %type <sub> sub
 %type <mode> mode arg_mode
 %type <type> type
-%type <params> params param_list scalars results result_list
-%type <param> param result
-%type <targets> targets names
+%type <params> params param_list scalars results result_list weights
+%type <param> param result weight
+%type <targets> targets names indices
 %type <mods> mods mod some_mods
 %type <stmts> stmts block
 %type <stmt> stmt when
@@ -162,10 +162,11 @@ maybe_default: %empty                   { $$ = NULL; }
     | '=' expr                          { $$ = $expr; }
     ;
 
-callable: LAYER name '(' params ')' results block
+callable: LAYER name indices '(' params ')' results block
                                         {
                                           $$ = with_body(make_callable(p, STEM_I_LAYER, $name, $params, $results, @$),
                                                          $block.head, @block);
+                                          $$->indices = $indices.head;
                                         }
     | MODEL name '(' params ')' results block
                                         {
@@ -187,6 +188,10 @@ callable: LAYER name '(' params ')' results block
                                           $$->library = $maybe_from;
                                           $$->library_span = @maybe_from;
                                         }
+    ;
+
+indices: %empty                         { $$ = (struct stem_ast_target_list){0}; }
+    | '[' names ']'                     { $$ = $names; }
     ;
 
 maybe_from: %empty                      { $$ = NULL; }
@@ -262,14 +267,8 @@ stmt: targets '=' expr mods ';'         { $$ = stem_make_bind(p, $targets.head, 
     | expr mods ';'                     { $$ = stem_make_bind(p, NULL, $expr, $mods, @$); }
     | RETURN exprs ';'                  { $$ = stem_make_stmt(p, STEM_S_RETURN, @1, @$); $$->expr = $exprs.head; }
     | RETURN ';'                        { $$ = stem_make_stmt(p, STEM_S_RETURN, @1, @$); }
-    | WEIGHT param_list ';'             {
-                                          $$ = stem_make_stmt(p, STEM_S_WEIGHT, @1, @$);
-                                          $$->decl = $param_list.head;
-                                        }
-    | STATE param_list ';'              {
-                                          $$ = stem_make_stmt(p, STEM_S_STATE, @1, @$);
-                                          $$->decl = $param_list.head;
-                                        }
+    | WEIGHT weights ';'                { $$ = stem_make_decl(p, STEM_S_WEIGHT, @1, $weights.head, @$); }
+    | STATE param_list ';'              { $$ = stem_make_decl(p, STEM_S_STATE, @1, $param_list.head, @$); }
     | some_mods block                   {
                                           $$ = stem_make_block_stmt(p, STEM_S_REGION, @1, $block.head, NULL, @$);
                                           $$->mods = $some_mods;
@@ -284,6 +283,14 @@ stmt: targets '=' expr mods ';'         { $$ = stem_make_bind(p, $targets.head, 
     | EAGER block                       { $$ = stem_make_block_stmt(p, STEM_S_EAGER, @1, $block.head, NULL, @$); }
     | error ';'                         { $$ = NULL; }
     | error block                       { $$ = NULL; }
+    ;
+
+weights: weight                         { $$ = (struct stem_ast_param_list){$1, $1}; }
+    | weights ',' weight                { $$ = $1; STEM_APPEND(&$$, $3); }
+    ;
+
+weight: param
+    | name ':' type '=' STRING          { $$ = stem_make_weight(p, $name, $type, $STRING, @STRING, @$); }
     ;
 
 when: WHEN '(' expr ')' block           {

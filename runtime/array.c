@@ -4,6 +4,7 @@
  * the caller's; host arrays and tensors of files are copied into memory of the program's own.
  */
 #include "exec.h"
+#include "weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -206,16 +207,15 @@ enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t index, const
     return s ? s : stem_exec_bind(e, index, a->at, match(e, index, a)->bytes, err);
 }
 
-/* Copies into own memory; the caller's binding comes back if that fails. Acquired. */
-static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const void *from, uint64_t bytes,
-                                struct stem_rt_error *err)
+/* Copies pieces into own memory; the caller's binding comes back if that fails. Acquired. */
+static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const struct stem_weight *w, struct stem_rt_error *err)
 {
     struct stem_binding was = e->bindings[index];
     enum stem_status s = stem_order_wait(e, true, err);
     if (!s)
         s = stem_binding_own(e, index, err);
-    if (!s)
-        s = stem_rt_upload(e->rt, e->bindings[index].at, from, bytes, err);
+    for (uint32_t i = 0; i < w->n && !s; i++)
+        s = stem_rt_upload(e->rt, e->bindings[index].at + w->pieces[i].to, w->pieces[i].from, w->pieces[i].bytes, err);
     if (s && !was.own && e->bindings[index].own) {
         stem_drop_memory(e->rt, e->bindings[index].at);
         e->bindings[index] = was;
@@ -230,43 +230,46 @@ enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const 
     enum stem_status s = check_array(e, index, a, err);
     if (s || (s = stem_acquire(e, err)))
         return s;
-    s = copy_in(e, index, (const void *)(uintptr_t)a->at, match(e, index, a)->bytes, err);
+    struct stem_weight_piece whole = {(const void *)(uintptr_t)a->at, 0, match(e, index, a)->bytes};
+    s = copy_in(e, index, &(struct stem_weight){&whole, 1}, err);
     stem_release(e);
     return s;
 }
 
 /* ---- files ---- */
 
-/* The tensor for an external buffer, if it is a weight that the file has; checked against every variant. */
-static enum stem_status weight_of(const struct stem_exec *e, const struct stem_safetensors *f, uint32_t index,
-                                  const struct stem_safetensor **t, struct stem_rt_error *err)
+static enum stem_status load(struct stem_exec *e, const struct stem_safetensors *f, bool strict, uint32_t *loaded,
+                             struct stem_rt_error *err)
 {
-    const struct stem_plan_buffer *b = &e->plan->variants[0].buffers[index];
-    *t = b->kind == STEM_BUFFER_WEIGHT ? stem_safetensors_find(f, b->name) : NULL;
-    return *t ? stem_safetensors_check(f, *t, b, err) : STEM_OK;
+    uint32_t n = e->plan->n_variants ? e->plan->n_external : 0;
+    enum stem_status s = stem_acquire(e, err);
+    *loaded = 0;
+    if (s)
+        return s;
+    /* All are checked before the first is copied. */
+    for (int copy = 0; copy < 2; copy++)
+        for (uint32_t i = 0; i < n && !s; i++) {
+            const struct stem_plan_buffer *b = &e->plan->variants[0].buffers[i];
+            struct stem_weight w;
+            if (b->kind != STEM_BUFFER_WEIGHT || (s = stem_weight_find(f, b, strict, &w, err)))
+                continue;
+            if (copy && w.n && (s = copy_in(e, i, &w, err)) == STEM_OK)
+                ++*loaded;
+            stem_weight_free(&w);
+        }
+    stem_release(e);
+    return s;
 }
 
 enum stem_status stem_exec_load(struct stem_exec *e, const struct stem_safetensors *f, uint32_t *loaded,
                                 struct stem_rt_error *err)
 {
-    const struct stem_safetensor *t;
-    uint32_t n = e->plan->n_variants ? e->plan->n_external : 0, count = 0;
-    if (loaded)
-        *loaded = 0;
-    enum stem_status s = stem_acquire(e, err);
-    if (s)
-        return s;
-    for (uint32_t i = 0; i < n && !s; i++)
-        s = weight_of(e, f, i, &t, err);
-    for (uint32_t i = 0; i < n && !s; i++) {
-        s = weight_of(e, f, i, &t, err);
-        if (!s && t) {
-            s = copy_in(e, i, t->data, t->bytes, err);
-            count += !s;
-        }
-    }
-    stem_release(e);
-    if (loaded)
-        *loaded = count;
-    return s;
+    uint32_t n;
+    return load(e, f, false, loaded ? loaded : &n, err);
+}
+
+enum stem_status stem_exec_load_all(struct stem_exec *e, const struct stem_safetensors *f, struct stem_rt_error *err)
+{
+    uint32_t n;
+    return load(e, f, true, &n, err);
 }

@@ -76,7 +76,8 @@ struct stem_audit;
     X(E_BUCKET, "no variant is large enough")                                                                        \
     X(E_FILE, "a file cannot be read")                                                                               \
     X(E_FORMAT, "a file is not what it should be")                                                                   \
-    X(E_ARCH, "the kernels are not for this GPU's architecture")
+    X(E_ARCH, "the kernels are not for this GPU's architecture")                                                     \
+    X(E_MISSING, "a tensor is not in the file")
 
 enum stem_status {
 #define X(suffix, text) STEM_##suffix,
@@ -229,8 +230,10 @@ struct stem_safetensor {
     uint64_t bytes;
 };
 
-/* Maps the file and checks the header of every tensor. STEM_E_FILE, STEM_E_FORMAT. The file must not be changed or
- * truncated while it is open. Any thread may read an open file. */
+/* Maps a file, or all files of a checkpoint, and checks the header of every tensor. `path` is a .safetensors file; an index
+ * (model.safetensors.index.json); or a directory with an index or else with .safetensors files, which then all belong
+ * together. STEM_E_FILE, STEM_E_FORMAT. Files must not be changed or truncated while they are open. Any thread may read
+ * what is open. */
 STEM_API enum stem_status stem_safetensors_open(const char *path, struct stem_safetensors **f,
                                                 struct stem_rt_error *err);
 STEM_API void stem_safetensors_close(struct stem_safetensors *f);
@@ -241,6 +244,11 @@ STEM_API const struct stem_safetensor *stem_safetensors_find(const struct stem_s
 /* STEM_E_WRONG_DTYPE or STEM_E_WRONG_SHAPE with both sides in the message, if the tensor is not what the buffer holds. */
 STEM_API enum stem_status stem_safetensors_check(const struct stem_safetensors *f, const struct stem_safetensor *t,
                                                  const struct stem_plan_buffer *b, struct stem_rt_error *err);
+
+/* Copies a weight to `to` (b->bytes bytes of the host; NULL: only checks): the tensor of its name, or those that b->from
+ * lists. *found false: the file has none of them, which with `strict` is STEM_E_MISSING; to have some is always. */
+STEM_API enum stem_status stem_safetensors_read(const struct stem_safetensors *f, const struct stem_plan_buffer *b,
+                                                bool strict, void *to, bool *found, struct stem_rt_error *err);
 
 /* ---- program (exec.c, bind.c, array.c) ---- */
 
@@ -306,11 +314,14 @@ STEM_API enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t ind
  * the last launch; not during a capture. A failed call leaves an earlier binding of the caller's as it was. */
 STEM_API enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const struct stem_array *array,
                                               struct stem_rt_error *err);
-/* Copies every weight that the file has, by name, into memory that the program owns; *loaded of them (may be NULL).
- * All are checked before the first is copied: a weight of another shape or dtype is an error. Tensors that are not
- * weights of the program are passed over. */
+/* Copies every weight that the file has, by its name or by those that its `from` lists, into memory that the program owns;
+ * *loaded of them (may be NULL). All are checked before the first is copied: a weight of another shape or dtype is an
+ * error, and so is one of which only a part is there (STEM_E_MISSING). Tensors that no weight wants are passed over. */
 STEM_API enum stem_status stem_exec_load(struct stem_exec *e, const struct stem_safetensors *file, uint32_t *loaded,
                                          struct stem_rt_error *err);
+/* The same, and every weight of the program must be there. */
+STEM_API enum stem_status stem_exec_load_all(struct stem_exec *e, const struct stem_safetensors *file,
+                                             struct stem_rt_error *err);
 /* The external buffer as a variant has it; NULL: no such buffer or variant. Owned by the plan. */
 STEM_API const struct stem_plan_buffer *stem_exec_buffer(const struct stem_exec *e, uint32_t variant, uint32_t index);
 /* The variant to run for these sizes (one for each of plan.dims, in that order): the smallest, by the product of its

@@ -55,6 +55,8 @@ struct stem_plan_buffer {
     int64_t dim[STEM_MAX_RANK];
     uint32_t line; /* in the source, 0 if unknown */
     int64_t low, high; /* an integer input: values that make sense, as `run` fills it; both 0: any */
+    const char *from; /* WEIGHT: the tensors of a checkpoint that make it up, as stem_weight_source lists them; NULL:
+                         the one called `name` */
 };
 
 /* A tensor in a buffer. Strides are in elements; element i of a contiguous tensor is at offset + i * size. */
@@ -229,6 +231,13 @@ uint64_t stem_tensor_elements(const struct stem_tensor *t);
 bool stem_tensor_contiguous(const struct stem_tensor *t);
 /* Bytes from offset to the last element's end, strides honoured; nvfp4 counts half bytes, rounded up. */
 uint64_t stem_tensor_extent(const struct stem_tensor *t);
+/* How many tensors of a checkpoint a weight's `from` stands for (0: it has none), and the name of number i; false if there
+ * is none or it does not fit. In a buffer of [E, R, ...], "a.{*}.{b,c}" is a.0.b, a.0.c, a.1.b, ...: {*} counts the first
+ * size (from N on: {*+N}), and the rows of a list's tensors follow each other along the next size. */
+uint32_t stem_weight_n_sources(const struct stem_plan_buffer *b);
+/* What is wrong with b->from, which is not NULL; NULL: nothing. */
+const char *stem_weight_fault(const struct stem_plan_buffer *b);
+bool stem_weight_source(const struct stem_plan_buffer *b, uint32_t i, char *name, size_t size);
 /* The variant with exactly these dim values, or STEM_NONE. */
 uint32_t stem_plan_find_variant(const struct stem_plan *p, const int64_t *dim);
 /* Edges that the steps imply (rule above), in the order of variant.edges, into a malloc'd array; kinds FULL except

@@ -4,6 +4,7 @@
  * given to the runtime, so that neither a damaged file nor a faulty compiler makes it walk out of bounds.
  */
 #include "plan_check.h"
+#include "sources.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,6 +55,9 @@ static bool check_buffer(struct check *c, uint32_t i)
     const struct stem_plan_variant *first = &c->p->variants[0];
     if (external && (strcmp(b->name, first->buffers[i].name) || b->kind != first->buffers[i].kind))
         return fault(c, "buffers", i, NULL, "not the same external buffer as in the first variant");
+    struct stem_sources s;
+    if (b->from && (b->kind != STEM_BUFFER_WEIGHT || stem_sources_parse(b->from, b->rank, b->dim, &s)))
+        return fault(c, "buffers", i, "from", "no list of the tensors of a weight");
     return true;
 }
 

@@ -216,6 +216,8 @@ static void write_buffer(struct text *t, const struct stem_plan_buffer *b)
         put_int(t, "low", b->low);
         put_int(t, "high", b->high);
     }
+    if (b->from)
+        put_text(t, "from", b->from);
     put(t, "}");
 }
 

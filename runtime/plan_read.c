@@ -11,12 +11,25 @@
 #include "plan_check.h"
 #include "plan_names.h"
 #include "plan_reader.h"
+#include "sources.h"
 
 static const char *const buffer_names[] = STEM_NAMES_BUFFER, *const access_names[] = STEM_NAMES_ACCESS,
                          *const scalar_names[] = STEM_NAMES_SCALAR, *const work_names[] = STEM_NAMES_WORK,
                          *const step_names[] = STEM_NAMES_STEP, *const edge_names[] = STEM_NAMES_EDGE;
 
 #define N(table) (sizeof(table) / sizeof *(table))
+
+static void read_from(struct stem_reader *r, struct stem_read_object *o, struct stem_plan_buffer *b)
+{
+    struct stem_sources s;
+    b->from = stem_get_string(r, o, "from");
+    if (r->error)
+        return;
+    const char *wrong = b->kind == STEM_BUFFER_WEIGHT ? stem_sources_parse(b->from, b->rank, b->dim, &s)
+                                                      : "only a weight comes from a checkpoint";
+    if (wrong)
+        stem_read_fail_at(r, "from", wrong);
+}
 
 static void read_buffer(struct stem_reader *r, const json_t *json, struct stem_plan_buffer *b)
 {
@@ -33,6 +46,8 @@ static void read_buffer(struct stem_reader *r, const json_t *json, struct stem_p
     b->line = (uint32_t)stem_get_int_or(r, &o, "line", 0, UINT32_MAX, 0);
     b->low = stem_get_int_or(r, &o, "low", INT64_MIN, INT64_MAX, 0);
     b->high = stem_get_int_or(r, &o, "high", b->low, INT64_MAX, b->low);
+    if (json_object_get(json, "from"))
+        read_from(r, &o, b);
     stem_read_close(r, &o);
 }
 

@@ -2,7 +2,7 @@
  *
  * Reads .safetensors files: eight bytes of length (little-endian), a JSON object that gives each tensor's dtype,
  * shape and span, then the data. The whole header is checked when a file is opened, so what follows only looks names
- * up.
+ * up. A handle holds one file, or all files of a checkpoint (checkpoint.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,47 +14,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "internal.h"
 
 enum { MAX_HEADER = 100000000 }; /* bytes: the format's own limit */
 
-struct stem_safetensors {
-    char *path;
-    uint8_t *map;
-    uint64_t bytes, data; /* data: where tensors begin */
-    json_t *header;       /* owns names and dtypes */
-    struct stem_safetensor *tensors;
-    uint32_t n;
-};
-
 /* Bits per element of the format's dtypes; 0: unknown, its size cannot be checked. */
-static uint64_t bits_of(const char *dtype)
+uint64_t stem_safetensors_bits(const char *dtype)
 {
     static const struct {
         const char *name;
         uint64_t bits;
     } known[] = {{"BOOL", 8}, {"U8", 8},   {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8},
                  {"U16", 16}, {"I16", 16}, {"F16", 16}, {"BF16", 16},   {"U32", 32},
-                 {"I32", 32}, {"F32", 32}, {"U64", 64}, {"I64", 64},    {"F64", 64}};
+                 {"I32", 32}, {"F32", 32}, {"U64", 64}, {"I64", 64},    {"F64", 64},
+                 {"F4", 4},   {"F8_E8M0", 8}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(known[i].name, dtype))
             return known[i].bits;
     return 0;
 }
 
-static const char *format_name(enum stem_dtype t)
-{
-    static const char *const name[STEM_N_DTYPES] = {
-        [STEM_F32] = "F32",  [STEM_F16] = "F16", [STEM_BF16] = "BF16", [STEM_F8E4M3] = "F8_E4M3",
-        [STEM_NVFP4] = "U8", [STEM_I32] = "I32", [STEM_I64] = "I64",   [STEM_U8] = "U8",
-        [STEM_INT4] = "I32",
-    };
-    return name[t];
-}
-
 /* ---- opening ---- */
 
-static enum stem_status map_file(struct stem_safetensors *f, struct stem_rt_error *err)
+static enum stem_status map_file(struct stem_shard *f, struct stem_rt_error *err)
 {
     struct stat st;
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
@@ -80,7 +63,7 @@ static enum stem_status map_file(struct stem_safetensors *f, struct stem_rt_erro
     return STEM_OK;
 }
 
-static enum stem_status bad_tensor(const struct stem_safetensors *f, const char *name, const char *what,
+static enum stem_status bad_tensor(const struct stem_shard *f, const char *name, const char *what,
                                    struct stem_rt_error *err)
 {
     return stem_fail(err, STEM_E_FORMAT, "%.200s: tensor '%.200s' %s", f->path, name, what);
@@ -105,7 +88,7 @@ static uint64_t read_shape(const json_t *shape, struct stem_safetensor *t)
     return elements;
 }
 
-static enum stem_status read_tensor(const struct stem_safetensors *f, const char *name, const json_t *o,
+static enum stem_status read_tensor(const struct stem_shard *f, const char *name, const json_t *o,
                                     struct stem_safetensor *t, struct stem_rt_error *err)
 {
     const json_t *span = json_object_get(o, "data_offsets");
@@ -123,13 +106,13 @@ static enum stem_status read_tensor(const struct stem_safetensors *f, const char
         return bad_tensor(f, name, "lies outside of the file", err);
     t->bytes = (uint64_t)(end - from);
     t->data = f->map + f->data + from;
-    uint64_t bits = bits_of(t->dtype);
+    uint64_t bits = stem_safetensors_bits(t->dtype);
     if (bits && elements * bits / 8 != t->bytes)
         return bad_tensor(f, name, "does not have as many bytes as its shape and dtype need", err);
     return STEM_OK;
 }
 
-static enum stem_status read_header(struct stem_safetensors *f, struct stem_rt_error *err)
+static enum stem_status read_header(struct stem_shard *f, struct stem_rt_error *err)
 {
     uint64_t len = 0;
     for (int i = 7; i >= 0; i--)
@@ -143,16 +126,30 @@ static enum stem_status read_header(struct stem_safetensors *f, struct stem_rt_e
         return stem_fail(err, STEM_E_FORMAT, "'%.200s' is not a .safetensors file: %s", f->path,
                          f->header ? "its header is no object" : e.text);
     f->data = 8 + len;
-    f->tensors = stem_zalloc(json_object_size(f->header), sizeof *f->tensors);
-    if (!f->tensors)
+    return STEM_OK;
+}
+
+/* Tensors of shard `i` behind those of the shards before it. */
+static enum stem_status read_shard(struct stem_safetensors *f, uint32_t i, struct stem_rt_error *err)
+{
+    struct stem_shard *shard = &f->shards[i];
+    enum stem_status s = map_file(shard, err);
+    if (!s)
+        s = read_header(shard, err);
+    if (s)
+        return s;
+    size_t n = f->n + json_object_size(shard->header) + 1;
+    struct stem_safetensor *tensors = realloc(f->tensors, n * sizeof *tensors);
+    if (!tensors)
         return stem_fail(err, STEM_E_MEMORY, "out of memory");
+    f->tensors = tensors;
     const char *name;
     json_t *o;
-    json_object_foreach(f->header, name, o)
+    json_object_foreach(shard->header, name, o)
     {
         if (!strcmp(name, "__metadata__"))
             continue;
-        enum stem_status s = read_tensor(f, name, o, &f->tensors[f->n], err);
+        s = read_tensor(shard, name, o, &f->tensors[f->n], err);
         if (s)
             return s;
         f->n++;
@@ -174,15 +171,18 @@ enum stem_status stem_safetensors_open(const char *path, struct stem_safetensors
     struct stem_safetensors *f = stem_zalloc(1, sizeof *f);
     if (f)
         f->path = stem_format("%s", path);
-    enum stem_status s = f && f->path ? map_file(f, err) : stem_fail(err, STEM_E_MEMORY, "out of memory");
+    enum stem_status s =
+        f && f->path ? stem_checkpoint_shards(f, err) : stem_fail(err, STEM_E_MEMORY, "out of memory");
+    for (uint32_t i = 0; !s && i < f->n_shards; i++)
+        s = read_shard(f, i, err);
+    if (!s && f->n)
+        qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
     if (!s)
-        s = read_header(f, err);
+        s = stem_checkpoint_settle(f, err);
     if (s) {
         stem_safetensors_close(f);
         return s;
     }
-    if (f->n)
-        qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
     *out = f;
     return STEM_OK;
 }
@@ -191,9 +191,14 @@ void stem_safetensors_close(struct stem_safetensors *f)
 {
     if (!f)
         return;
-    json_decref(f->header);
-    if (f->map)
-        munmap(f->map, f->bytes);
+    for (uint32_t i = 0; i < f->n_shards; i++) {
+        json_decref(f->shards[i].header);
+        if (f->shards[i].map)
+            munmap(f->shards[i].map, f->shards[i].bytes);
+        free(f->shards[i].path);
+    }
+    json_decref(f->index);
+    free(f->shards);
     free(f->tensors);
     free(f->path);
     free(f);
@@ -213,43 +218,12 @@ const struct stem_safetensor *stem_safetensors_find(const struct stem_safetensor
     return f->n ? bsearch(&key, f->tensors, f->n, sizeof *f->tensors, by_name) : NULL;
 }
 
-static void describe(const char *dtype, uint32_t rank, const int64_t *dim, char *text, size_t size)
+const struct stem_shard *stem_safetensors_shard(const struct stem_safetensors *f, const struct stem_safetensor *t)
 {
-    int n = snprintf(text, size, "%.16s[", dtype);
-    for (uint32_t i = 0; i < rank && i < STEM_MAX_RANK && n > 0 && (size_t)n < size; i++)
-        n += snprintf(text + n, size - (size_t)n, "%s%lld", i ? ", " : "", (long long)dim[i]);
-    if (n > 0 && (size_t)n < size)
-        snprintf(text + n, size - (size_t)n, rank > STEM_MAX_RANK ? ", ...]" : "]");
-}
-
-static bool one_element(uint32_t rank, const int64_t *dim)
-{
-    bool one = rank <= STEM_MAX_RANK;
-    for (uint32_t i = 0; one && i < rank; i++)
-        one = dim[i] == 1;
-    return one;
-}
-
-enum stem_status stem_safetensors_check(const struct stem_safetensors *f, const struct stem_safetensor *t,
-                                        const struct stem_plan_buffer *b, struct stem_rt_error *err)
-{
-    char have[256], want[256];
-    /* Packed elements have no dtype in the format: any shape of as many bytes will do. So will any shape of one
-     * element: a scale of a whole tensor is [] in some files. */
-    bool packed = stem_dtype_packed(b->dtype);
-    bool same = packed || t->rank == b->rank;
-    for (uint32_t i = 0; !packed && same && i < b->rank; i++)
-        same = t->dim[i] == b->dim[i];
-    same = same || (one_element(t->rank, t->dim) && one_element(b->rank, b->dim));
-    bool dtype = !strcmp(t->dtype, format_name(b->dtype)) || (packed && !strcmp(t->dtype, "U8"));
-    stem_error_clear(err);
-    if (dtype && same && t->bytes == b->bytes)
-        return STEM_OK;
-    describe(t->dtype, t->rank, t->dim, have, sizeof have);
-    if (packed)
-        snprintf(want, sizeof want, "%s with %llu bytes", format_name(b->dtype), (unsigned long long)b->bytes);
-    else
-        describe(format_name(b->dtype), b->rank, b->dim, want, sizeof want);
-    return stem_fail(err, dtype ? STEM_E_WRONG_SHAPE : STEM_E_WRONG_DTYPE,
-                     "%.200s: '%.200s' is %s, the program wants %s", f->path, b->name, have, want);
+    for (uint32_t i = 0; i < f->n_shards; i++) {
+        const uint8_t *at = t->data, *begin = f->shards[i].map;
+        if (at >= begin && at <= begin + f->shards[i].bytes)
+            return &f->shards[i];
+    }
+    return &f->shards[0];
 }

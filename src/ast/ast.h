@@ -119,6 +119,8 @@ struct stem_ast_param {
     struct stem_ident id; /* results of layers may have no name */
     struct stem_ast_type type;
     struct stem_x *value; /* default of a scalar; of a workspace: 0, cleared before each use */
+    const char *from;     /* of a weight: the tensors of a checkpoint, NULL: not said */
+    struct stem_span from_span;
     struct stem_span span;
 };
 
@@ -179,6 +181,7 @@ struct stem_item {
     struct stem_span span;
     struct stem_x *value;     /* CONST; DIM: the default or NULL */
     struct stem_x *low, *high; /* DIM */
+    struct stem_ast_target *indices; /* LAYER: names of the parts of an instance's index */
     struct stem_ast_param *params;
     struct stem_ast_param *results; /* LAYER, MODEL */
     struct stem_stmt *body;

@@ -167,6 +167,17 @@ static void type(struct printer *p, const struct stem_ast_type *t)
     stem_out_char(p->o, ']');
 }
 
+static void string(struct printer *p, const char *text)
+{
+    stem_out_char(p->o, '"');
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            stem_out_char(p->o, '\\');
+        stem_out_char(p->o, *c);
+    }
+    stem_out_char(p->o, '"');
+}
+
 static void params(struct printer *p, const struct stem_ast_param *q)
 {
     for (; q; q = q->next) {
@@ -179,6 +190,10 @@ static void params(struct printer *p, const struct stem_ast_param *q)
         if (q->value) {
             stem_out_str(p->o, " = ");
             expr(p, q->value, 0);
+        }
+        if (q->from) {
+            stem_out_str(p->o, " = ");
+            string(p, q->from);
         }
         if (q->next)
             stem_out_str(p->o, ", ");
@@ -328,6 +343,11 @@ static void callable(struct printer *p, const struct stem_item *it)
     static const char *const word[] = {"", "", "layer", "model", "kernel", "extern"};
     stem_out_printf(p->o, "%s ", word[it->kind]);
     name(p, it->id);
+    if (it->indices) {
+        stem_out_char(p->o, '[');
+        targets(p, it->indices);
+        stem_out_char(p->o, ']');
+    }
     stem_out_char(p->o, '(');
     params(p, it->params);
     if (it->scalars) {
@@ -353,10 +373,8 @@ static void callable(struct printer *p, const struct stem_item *it)
         return;
     }
     if (it->library) {
-        stem_out_str(p->o, " from \"");
-        for (const char *c = it->library; *c; c++)
-            stem_out_printf(p->o, "%s%c", *c == '"' || *c == '\\' ? "\\" : "", *c);
-        stem_out_char(p->o, '"');
+        stem_out_str(p->o, " from ");
+        string(p, it->library);
     }
     stem_out_char(p->o, ';');
 }

@@ -33,7 +33,10 @@ static const struct argp_option options[] = {
                              "capture of the caller's), eager", 11},
     {"iters", OPT_ITERS, "N", 0, "GPU: replays to time (default 20)", 11},
     {"seed", OPT_SEED, "N", 0, "Of the random weights and inputs (default 1)", 11},
-    {"weights", OPT_WEIGHTS, "FILE", 0, "Load weights by name from a .safetensors file; may be given several times", 11},
+    {"weights", OPT_WEIGHTS, "PATH", 0,
+     "Load weights from a .safetensors file, a checkpoint's directory or its index, by the names that the program gives or "
+     "its own; may be given several times",
+     11},
     {"memory", OPT_POOL, "MODE", 0, "slab (default), pool", 11},
     {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
     {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},

@@ -41,19 +41,15 @@ void stem_weights_close(struct stem_weights *w)
 
 bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buffer *b, void *to, bool *found)
 {
+    struct stem_rt_error err = {0};
+    enum stem_status s = STEM_OK;
     *found = false;
-    for (uint32_t i = w->n; i-- > 0;) {
-        const struct stem_safetensor *t = stem_safetensors_find(w->file[i], b->name);
-        struct stem_rt_error err;
-        if (!t)
-            continue;
-        *found = true;
-        if (stem_safetensors_check(w->file[i], t, b, &err) != STEM_OK) {
-            stem_cli_error("%s", err.message);
-            return false;
-        }
-        memcpy(to, t->data, b->bytes);
-        return true;
-    }
-    return true;
+    for (uint32_t i = w->n; i-- > 0 && !s && !*found;)
+        s = stem_safetensors_read(w->file[i], b, false, to, found, &err);
+    /* A weight that says where it is must be there; others may be made up. */
+    if (!s && !*found && b->from && w->n)
+        s = stem_safetensors_read(w->file[w->n - 1], b, true, NULL, found, &err);
+    if (s)
+        stem_cli_error("%s", err.message);
+    return !s;
 }

@@ -70,11 +70,16 @@ static bool rows_vary(const struct stem_plan *p, uint32_t buffer)
 
 static void print_tensors(const struct tables *t)
 {
-    stem_out_printf(t->o, "/* name, dtype, rank, alignment, rows vary, state */\nstatic const struct tensor_info tensors[] = {\n");
+    stem_out_printf(t->o, "/* name, where a checkpoint has it, dtype, rank, alignment, rows vary, state */\nstatic const struct tensor_info tensors[] = {\n");
     for (uint32_t i = 0; i < t->p->n_external; i++) {
         const struct stem_plan_buffer *b = &t->p->variants[0].buffers[i];
         stem_out_str(t->o, "    {");
         stem_host_string(t->o, b->name);
+        stem_out_str(t->o, ", ");
+        if (b->from)
+            stem_host_string(t->o, b->from);
+        else
+            stem_out_str(t->o, "NULL");
         stem_out_printf(t->o, ", %d, %u, %u, %d, %d},\n", (int)b->dtype, b->rank, b->align, rows_vary(t->p, i),
                         b->kind == STEM_BUFFER_STATE);
     }

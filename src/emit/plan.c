@@ -125,6 +125,7 @@ static void emit_buffers(struct part *t)
             .dtype = b->shape.dtype,
             .rank = b->shape.rank,
             .line = place_of(t->p, b->span).line,
+            .from = b->from ? stem_plan_strdup(t->e->plan, b->from) : NULL,
         };
         memcpy(o->dim, b->shape.dim, sizeof o->dim);
     }

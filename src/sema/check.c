@@ -3,6 +3,7 @@
  * Checking the body of a layer: statements and scopes. A body is checked once, with symbolic dims.
  */
 #include "sema/check.h"
+#include "sema/names.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -158,6 +159,25 @@ static void bind(struct stem_checker *c, const struct stem_stmt *s)
 
 /* ---- weights and states ---- */
 
+/* Here the indices of instances have no values yet, and which layers enclose this one is not known. */
+static void weight_names(struct stem_checker *c, const struct stem_ast_param *p, const struct stem_type *t)
+{
+    struct stem_indices all = {{0}};
+    struct stem_eval e = c->eval;
+    int64_t dim[STEM_MAX_RANK] = {0};
+    e.dim_value = NULL;
+    e.indices = &all;
+    for (uint32_t i = 0; i < c->m->callables.len; i++)
+        for (const struct stem_ast_target *x = c->m->callables.at[i].item->indices; x; x = x->next) {
+            struct stem_sym unique =
+                stem_intern_printf(c->m->strings, "%s#%u", stem_name(c->m, x->id.name), x->id.span.begin);
+            stem_vec_push(&all.v, (struct stem_index){x->id.name, stem_dim_symbol(e.dims, unique, 1, INT32_MAX)});
+        }
+    if (stem_type_dims(e.dims, t, dim))
+        stem_weight_names(&e, p, t, dim);
+    stem_vec_free(&all.v);
+}
+
 static void declare(struct stem_checker *c, const struct stem_stmt *s)
 {
     struct stem_eval e = c->eval;
@@ -172,6 +192,8 @@ static void declare(struct stem_checker *c, const struct stem_stmt *s)
             stem_error(c->m->diags, STEM_E_BAD_SIGNATURE, p->span, "a %s has a name and a type, no mode and no value",
                        word);
         v.bad = !stem_eval_type(&e, &p->type, &v.type);
+        if (p->from && !v.bad)
+            weight_names(c, p, &v.type);
         if (!free_name(c, p->id))
             continue;
         struct stem_checked_name *old = stem_checker_find(c, p->id.name);

@@ -445,6 +445,16 @@ static bool count_operands(struct stem_checker *c, const struct stem_callable *f
 static void instance_index(struct stem_checker *c, const struct stem_callable *f, const struct stem_x *x)
 {
     int64_t low, high;
+    uint32_t have = 0, need = 0;
+    for (const struct stem_sub *s = x->subs; s; s = s->next)
+        have++;
+    for (const struct stem_ast_target *t = f->item->indices; t; t = t->next)
+        need++;
+    if (need && have != need) {
+        stem_error(c->m->diags, STEM_E_INDEX_COUNT, x->id.span, "layer '%s' names %u part%s of its index, not %u",
+                   stem_name(c->m, x->id.name), need, need == 1 ? "" : "s", have);
+        stem_diag_label(c->m->diags, f->item->indices->id.span, "here");
+    }
     if (!x->subs)
         return;
     if (f->item->kind != STEM_I_LAYER) {

@@ -8,11 +8,13 @@
 #include <stdio.h>
 
 #include "sema/expand.h"
+#include "sema/names.h"
 
 struct scan {
     struct stem_expander *x;
     struct stem_eval eval; /* dims stay symbolic */
     struct stem_indices indices;
+    struct stem_indices instance; /* of the layers around, outermost first */
     struct stem_sym path;
 };
 
@@ -41,6 +43,20 @@ static struct stem_value_id add(struct stem_expander *x, enum stem_buffer_kind k
 
 static void statements(struct scan *s, const struct stem_stmt *stmt);
 
+/* Where a checkpoint has the weight, with the indices of the instances around it. */
+static void name_tensors(struct scan *s, const struct stem_ast_param *p, const struct stem_type *t,
+                         struct stem_value_id v)
+{
+    struct stem_eval e = s->eval;
+    struct stem_buffer *b = &s->x->p->buffers.at[stem_value_at(s->x->p, v)->tensor.buffer];
+    e.indices = &s->instance;
+    const char *from = stem_weight_names(&e, p, t, b->shape.dim);
+    if (from)
+        b->from = stem_arena_strdup(s->x->p->arena, from);
+    else
+        s->x->failed = true;
+}
+
 static void declare(struct scan *s, const struct stem_stmt *stmt)
 {
     struct stem_expander *x = s->x;
@@ -56,6 +72,8 @@ static void declare(struct scan *s, const struct stem_stmt *stmt)
         struct stem_value_id v =
             add(x, stmt->kind == STEM_S_WEIGHT ? STEM_BUFFER_WEIGHT : STEM_BUFFER_STATE, name, &t, p->id.span);
         *slot(x, name) = v;
+        if (p->from && v.n != STEM_NONE)
+            name_tensors(s, p, &t, v);
     }
 }
 
@@ -73,10 +91,15 @@ static void call(struct scan *s, const struct stem_x *e)
         return;
     x->seen.at[path.n] = true;
     struct stem_indices none = {{0}}, indices = s->indices;
+    uint32_t outside = s->instance.v.len;
+    const struct stem_sub *part = e->subs;
+    for (const struct stem_ast_target *t = x->m->callables.at[g.index].item->indices; t; t = t->next, part = part->next)
+        stem_vec_push(&s->instance.v, (struct stem_index){t->id.name, stem_eval_int(&s->eval, part->low)});
     s->indices = none;
     s->path = path;
     statements(s, x->m->callables.at[g.index].item->body);
     stem_vec_free(&s->indices.v);
+    s->instance.v.len = outside;
     s->indices = indices;
     s->path = outer;
 }
@@ -173,6 +196,10 @@ void stem_expand_externals(struct stem_expander *x, struct stem_value_id *output
     struct scan s = {.x = x};
     s.eval = (struct stem_eval){
         .m = x->m, .dims = x->m->dims, .diags = x->diags, .dim_value = x->m->dim_symbols.at, .indices = &s.indices};
+    /* A layer that is the program is its first instance. */
+    for (const struct stem_ast_target *part = f->item->indices; part; part = part->next)
+        stem_vec_push(&s.instance.v, (struct stem_index){part->id.name, stem_dim_const(s.eval.dims, 0)});
     statements(&s, f->item->body);
+    stem_vec_free(&s.instance.v);
     stem_vec_free(&s.indices.v);
 }

@@ -7,13 +7,15 @@
 
 #include <time.h>
 
-enum { RUNS = 300, ROUNDS = 7 };
+enum { RUNS = 2001 };
 
 static double now_us(void)
 {
+    static time_t first; /* in microseconds since 1970 a double has steps of a quarter */
     struct timespec t;
     timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+    first = first ? first : t.tv_sec;
+    return (double)(t.tv_sec - first) * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static void need(int fine, const char *what)
@@ -148,29 +150,59 @@ static void run_both(struct job *j)
     graph(i ? j->g2 : j->g, i ? j->other : j->stream);
 }
 
-static double one_round(struct job *j, void (*run)(struct job *))
+static int by_value(const void *a, const void *b)
 {
-    double sum = 0;
-    for (int i = 0; i < RUNS; i++) {
-        double start = now_us();
-        run(j);
-        sum += now_us() - start;
-        j->p->d.stream_synchronize(j->stream);
-        j->p->d.stream_synchronize(j->other);
-    }
-    return sum / RUNS;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-/* Best of several rounds of the two, taken in turn. */
+static double timed(struct job *j, void (*run)(struct job *))
+{
+    double start = now_us(), end;
+    run(j);
+    end = now_us();
+    j->p->d.stream_synchronize(j->stream);
+    j->p->d.stream_synchronize(j->other);
+    return end - start;
+}
+
+/* Medians of launches of the one and the other kind by turns, so that both see the same clock rate and caches. */
 static void compare(struct job *j, const char *what, void (*bare)(struct job *), void (*ours)(struct job *))
 {
-    double a = 1e30, b = 1e30;
-    for (int i = 0; i < ROUNDS; i++) {
-        double x = one_round(j, bare), y = one_round(j, ours);
-        a = x < a ? x : a;
-        b = y < b ? y : b;
+    static double a[RUNS], b[RUNS];
+    unsigned turn = j->n;
+    for (int i = 0; i < RUNS; i++) {
+        j->n = turn + (unsigned)i; /* the same stream and graph for both */
+        a[i] = timed(j, bare);
+        j->n = turn + (unsigned)i;
+        b[i] = timed(j, ours);
     }
-    printf("| %s | %.2f us | %.2f us | %.3f |\n", what, a, b, b / a);
+    qsort(a, RUNS, sizeof *a, by_value);
+    qsort(b, RUNS, sizeof *b, by_value);
+    printf("| %s | %.3f us | %.3f us | %.3f |\n", what, a[RUNS / 2], b[RUNS / 2], b[RUNS / 2] / a[RUNS / 2]);
+}
+
+/* What is in a launch of a graph, one after the other. */
+static void run_current(struct job *j)
+{
+    CUcontext c;
+    j->p->d.ctx_current(&c);
+    run_bare_graph(j);
+}
+
+static void run_capture(struct job *j)
+{
+    CUstreamCaptureStatus status;
+    cuuint64_t id;
+    j->p->d.stream_capture_info(j->stream, &status, &id, NULL, NULL, NULL, NULL);
+    run_bare_graph(j);
+}
+
+static void run_both_queries(struct job *j)
+{
+    CUcontext c;
+    j->p->d.ctx_current(&c);
+    run_capture(j);
 }
 
 int main(void)
@@ -204,6 +236,10 @@ int main(void)
     compare(&j, "two graphs in turn, one stream", run_bare_graphs, run_graphs);
     compare(&j, "two graphs, two streams: an event each", run_bare_both, run_both);
     compare(&j, "graph, after that", run_bare_graph, run_graph);
+    compare(&j, "bare graph and cuCtxGetCurrent", run_bare_graph, run_current);
+    compare(&j, "bare graph and cuStreamGetCaptureInfo", run_bare_graph, run_capture);
+    compare(&j, "bare graph and both", run_bare_graph, run_both_queries);
+    compare(&j, "bare graph and bare graph", run_bare_graph, run_bare_graph);
     qkv_graph_destroy(j.g);
     qkv_graph_destroy(j.g2);
     qkv_destroy(j.p);

@@ -186,6 +186,20 @@ expect 1 'F32\[5\], the program wants F32\[4\]' run "$work/w.stem" --device=cpu 
 expect 1 'BF16\[4\], the program wants F32\[4\]' run "$work/w.stem" --device=cpu --weights="$work/dtype.safetensors"
 expect 3 'not a .safetensors file' run "$work/w.stem" --device=cpu --weights="$work/w.stem"
 expect 3 'cannot open' run "$work/w.stem" --device=cpu --weights="$work/none.safetensors"
+# By the names of a checkpoint: a directory of two files.
+cat >"$work/named.stem" <<'END'
+module named;
+model m(x: f32[4]) -> f32[4] {
+  weight w: f32[4] = "layers.0.{a,b}.w";
+  return x * w;
+}
+END
+mkdir "$work/checkpoint"
+make_weights layers.0.a.w F32 '[1]' 4 >"$work/checkpoint/1.safetensors"
+make_weights layers.0.b.w F32 '[3]' 12 >"$work/checkpoint/2.safetensors"
+expect 0 'min -?0 max -?0 ' run "$work/named.stem" --device=cpu --weights="$work/checkpoint"
+expect 1 "no tensor 'layers.0.b.w', which is wanted for weight 'w'" run "$work/named.stem" --device=cpu --weights="$work/checkpoint/1.safetensors"
+expect 1 "no tensor 'layers.0.a.w', which is wanted for weight 'w'" run "$work/named.stem" --device=cpu --weights="$work/good.safetensors"
 
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

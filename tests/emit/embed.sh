@@ -40,6 +40,26 @@ compile "$dir/none/qkv_three_streams.c"
 printf '#include "qkv_three_streams.h"\nint main() { return QKV_THREE_STREAMS_OK; }\n' >"$dir/none/use.c"
 compile "$dir/none/use.c"
 
+# Where a checkpoint has the weights: the table needs no driver.
+cat >"$dir/named.stem" <<'END'
+module named;
+layer l[i](x: f32[2, 4]) -> f32[2, 4] { weight w: f32[2, 4] = "layers.{i + 1}.{*}.{a,b}"; return x * w; }
+model m(x: f32[2, 4]) -> f32[2, 4] { weight v: f32[4]; return l[2](x) * v; }
+END
+"$MAINSTEM" emit "$dir/named.stem" -o "$dir/named" --no-warnings --embed=none || complain 'emit named'
+cat >"$dir/named/use.c" <<'END'
+#include "named.h"
+#include <stdio.h>
+int main(void)
+{
+    for (unsigned i = 0; i <= NAMED_N_TENSORS; i++)
+        printf("%s=%s\n", named_tensor_name(i) ? named_tensor_name(i) : "", named_tensor_source(i) ? named_tensor_source(i) : "");
+    return 0;
+}
+END
+${CC:-cc} -std=c11 -isystem "$cuda/include" -o "$dir/named/use" "$dir/named/use.c" "$dir/named/named.c" -ldl &&
+    "$dir/named/use" | sort | tr '\n' ' ' | grep -qx '= l\[2\].w=layers.3.{\*}.{a,b} out= v= x= ' || complain 'named_tensor_source'
+
 for bad in '-o' '--embed=ptx -o x' '--name=1x -o x' '--arch=90 -o x'; do
     # shellcheck disable=SC2086
     "$MAINSTEM" emit "$SRCDIR/examples/piecewise.stem" $bad >/dev/null 2>&1

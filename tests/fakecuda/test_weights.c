@@ -4,6 +4,9 @@
  */
 #include "jit.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 static void files(void)
 {
     static const struct {
@@ -72,4 +75,110 @@ static void copies_that_fail(void)
     }
 }
 
-UNIT_MAIN("weights", {"files", files}, {"copies that fail", copies_that_fail})
+/* ---- by the names of a checkpoint ---- */
+
+static const char named_text[] = "module named;\n"
+                                 "const OFFSET = 3;\n"
+                                 "layer l[i](x: f32[2, 4]) -> f32[2, 4] {\n"
+                                 "  weight w: f32[2, 4] = \"layers.{i + OFFSET}.{*}.{a,b}\";\n"
+                                 "  return x * w;\n"
+                                 "}\n"
+                                 "model m(x: f32[2, 4]) -> f32[2, 4] {\n"
+                                 "  weight own: f32[4], scale: f32[4] = \"scale\";\n"
+                                 "  return l[1](l[0](x)) * own + scale;\n"
+                                 "}\n";
+
+/* Two layers of [2, 4]: four tensors each, of one element but for b, which has three; contents count on. */
+static void write_checkpoint(char path[], bool whole)
+{
+    char header[2000];
+    float data[24];
+    size_t len = 8, at = 0;
+    for (int i = 0; i < 24; i++)
+        data[i] = (float)i;
+    for (int layer = 3; layer < 5; layer++)
+        for (int k = 0; k < 2; k++)
+            for (int b = 0; b < 2; b++) {
+                size_t n = b ? 12 : 4;
+                len += (size_t)snprintf(header + len, sizeof header - len,
+                                        "%s\"layers.%d.%d.%c\":{\"dtype\":\"F32\",\"shape\":[%d],\"data_offsets\":[%zu,%zu]}",
+                                        at ? "," : "{", layer, k, b ? 'b' : 'a', b ? 3 : 1, at, at + n);
+                at += n;
+            }
+    len += (size_t)snprintf(header + len, sizeof header - len, ",\"own\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[64,80]}");
+    if (whole)
+        len += (size_t)snprintf(header + len, sizeof header - len, ",\"scale\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}");
+    header[len++] = '}';
+    uint64_t n = len - 8;
+    memcpy(header, &n, 8);
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    CU_ASSERT(write(fd, header, len) == (ssize_t)len && write(fd, data, sizeof data) == sizeof data);
+    close(fd);
+}
+
+/* Values from `first` on in device memory, which is the host's. */
+static bool counts_from(const struct stem_exec *e, const char *name, int n, float first)
+{
+    const float *at = (const float *)(uintptr_t)stem_exec_address(e, stem_exec_find(e, name));
+    bool right = at != NULL;
+    for (int i = 0; i < n && right; i++)
+        right = at[i] == first + (float)i;
+    return right;
+}
+
+/* The plan as JSON keeps where weights are. */
+static void as_json(const struct stem_plan *p)
+{
+    char *json = stem_plan_to_json(p), *error = NULL;
+    struct stem_plan *read = stem_plan_from_json(json, strlen(json), &error);
+    char *again = read ? stem_plan_to_json(read) : NULL;
+    CU_ASSERT_PTR_NOT_NULL(strstr(json, "\"from\":\"layers.4.{*}.{a,b}\""));
+    CU_ASSERT(again && !strcmp(json, again));
+    stem_plan_free(read);
+    free(json);
+    free(again);
+    free(error);
+}
+
+static void named(void)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        struct stem_jit *jit = stem_jit_text("named.stem", named_text, sizeof named_text - 1, NULL);
+        char path[] = "/tmp/namedXXXXXX";
+        struct plan_runner runner;
+        struct stem_safetensors *f;
+        struct stem_rt_error err = {0};
+        struct stem_rt *rt = NULL;
+        struct stem_exec *e = NULL;
+        uint32_t loaded = 0;
+        fakecuda_reset();
+        CU_ASSERT_PTR_NOT_NULL_FATAL(stem_jit_plan(jit));
+        as_json(stem_jit_plan(jit));
+        plan_runner_install(&runner, stem_jit_plan(jit), 0);
+        CU_ASSERT_EQUAL_FATAL(stem_rt_open(&jit_stand_in, &rt, &err), STEM_OK);
+        CU_ASSERT_EQUAL_FATAL(stem_exec_new(rt, stem_jit_plan(jit), NULL, &e, &err), STEM_OK);
+        write_checkpoint(path, whole);
+        CU_ASSERT_EQUAL_FATAL(stem_safetensors_open(path, &f, &err), STEM_OK);
+        enum stem_status s = stem_exec_load_all(e, f, &err);
+        CU_ASSERT_EQUAL(s, whole ? STEM_OK : STEM_E_MISSING);
+        if (!whole) {
+            CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "has no tensor 'scale'"));
+            CU_ASSERT_EQUAL(stem_exec_address(e, stem_exec_find(e, "own")), 0); /* nothing was copied */
+            CU_ASSERT_EQUAL(stem_exec_load(e, f, &loaded, &err), STEM_OK);
+            CU_ASSERT_EQUAL(loaded, 3);
+        }
+        CU_ASSERT(counts_from(e, "l[0].w", 8, 0));
+        CU_ASSERT(counts_from(e, "l[1].w", 8, 8));
+        CU_ASSERT(counts_from(e, "own", 4, 16));
+        CU_ASSERT(whole ? counts_from(e, "scale", 4, 20) : stem_exec_address(e, stem_exec_find(e, "scale")) == 0);
+        stem_safetensors_close(f);
+        unlink(path);
+        stem_exec_free(e);
+        stem_rt_close(rt);
+        stem_jit_free(jit);
+    }
+}
+
+UNIT_MAIN("weights", {"files", files}, {"copies that fail", copies_that_fail},
+          {"by the names of a checkpoint", named})

@@ -25,7 +25,8 @@ check() { # WHAT COMMAND...
     esac
     sed 's/^/      /' <<<"$out"
 }
-in_c() { make -s -C "$dir/c" clean && make -s -C "$dir/c" VENDOR="$1" CUDA_HOME="$cuda" && "$dir/c/decode"; }
+build_c() { make -s -C "$dir/c" VENDOR="$1" CUDA_HOME="$cuda" clean all; }
+in_c() { build_c "$1" && "$dir/c/decode"; }
 in_cmake() {
     command -v cmake >/dev/null || { echo 'no cmake'; return 77; }
     rm -rf "$dir/build"
@@ -37,8 +38,7 @@ in_pytorch() { CUDA_HOME=$cuda python3 "$SRCDIR/examples/embed/pytorch/embed.py"
 emit() { "$MAINSTEM" emit "$SRCDIR/examples/qkv_three_streams.stem" --name qkv --no-warnings "$@"; }
 refused() { # kernels that this GPU cannot run
     local out
-    emit --dim T=4 --arch="$1" -o "$dir/other" && make -s -C "$dir/c" clean &&
-        make -s -C "$dir/c" VENDOR="$dir/other" CUDA_HOME="$cuda" || return 1
+    emit --dim T=4 --arch="$1" -o "$dir/other" && build_c "$dir/other" || return 1
     out=$("$dir/c/decode" 2>&1) && return 1
     echo "$out"
     grep -q "the kernels were built for $1, this GPU is of sm_" <<<"$out"

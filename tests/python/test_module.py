@@ -120,7 +120,7 @@ class WithoutGpu(unittest.TestCase):
         p = mainstem.compile(TEXT, dims={"T": [2, 4]}, name="small.stem")
         self.assertEqual(p.variants, [{"T": 2}, {"T": 4}])
         self.assertEqual(p.dims, ["T"])
-        self.assertEqual(p.tensors["x"], ("x", "input", "f32", [(2, 64), (4, 64)]))
+        self.assertEqual(p.tensors["x"], ("x", "input", "f32", [(2, 64), (4, 64)], None))
         self.assertEqual(p.tensors["bias"].kind, "weight")
         self.assertEqual(p.plan["streams"][0] if isinstance(p.plan["streams"][0], str) else p.plan["streams"][0]["name"],
                          "main")
@@ -288,6 +288,26 @@ class WithStandIn(unittest.TestCase):
                 self.program.load_safetensors(path + "x")
         self.program.launch(T=4)
         self.check()
+
+    def test_checkpoint(self):
+        """Two tensors in two files of a directory make up the weight."""
+        text = TEXT.replace("weight bias: f32[64];", 'weight bias: f32[64] = "layers.0.{a,b}.bias";')
+        program = mainstem.compile(text, dims={"T": 4})
+        self.assertEqual(program.tensors["bias"].source, "layers.0.{a,b}.bias")
+        self.assertIsNone(program.tensors["x"].source)
+        program.load(libcuda=os.environ["STAND_IN"], nvrtc=os.environ["STAND_IN"], cache_dir="")
+        with tempfile.TemporaryDirectory() as d:
+            for i, (name, n) in enumerate((("a", 48), ("b", 16))):
+                header = b'{"layers.0.%s.bias":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]}}' % (name.encode(), n, 4 * n)
+                with open(os.path.join(d, "%d.safetensors" % i), "wb") as f:
+                    f.write(struct.pack("<Q", len(header)) + header + struct.pack("<%df" % n, *[float(i)] * n))
+            self.assertEqual(program.load_safetensors(d, every=True), 1)
+            at = (c_float * 64).from_address(program.address("bias"))
+            self.assertEqual(list(at), [0.0] * 48 + [1.0] * 16)
+            os.unlink(os.path.join(d, "1.safetensors"))
+            with self.assertRaisesRegex(mainstem.MissingError, "no tensor 'layers.0.b.bias'.*nearest is 'layers.0.a.bias'"):
+                program.load_safetensors(d)
+        program.close()
 
     def test_tensors_that_do_not_fit(self):
         self.bind()

@@ -56,6 +56,8 @@ static void tree_forms(void)
         {"kernel k(in x:f32,out out:f32,workspace w:u8[4]=0) block(1) waits grid(2,3) smem(4) {{ \"}}\" '}' /*}}*/ {{}} }}",
          "kernel k(in x: f32, out out: f32, workspace w: u8[4] = 0) grid(2, 3) block(1) smem(4) waits "
          "{{ \"}}\" '}' /*}}*/ {{}} }}\n"},
+        {"layer f[l,e]() { weight w: f32[2]=\"a.{l}.\\\"\", v: f32; }",
+         "layer f[l, e]() {\n  weight w: f32[2] = \"a.{l}.\\\"\", v: f32;\n}\n"},
         {"layer f(release x: f32[2]) -> (a: f32, b: f32) { weight w: f32, v: f32; state s: f32; return x, w; }",
          "layer f(release x: f32[2]) -> (a: f32, b: f32) {\n  weight w: f32, v: f32;\n  state s: f32;\n  return x, w;\n}\n"},
         {"layer f() { a, _ = g[1, i+1](x[0:2, :, a:, :b, 3], inout y, k = v,) on s after p, q priority -1 resource r; }",

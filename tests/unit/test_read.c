@@ -60,7 +60,7 @@ static const char scheduled[] =
     "extern d1 \"send\" library \"libx.so\";\n"
     "buffer b0 input \"x\" f32[4, 8];\n"
     "value v0 \"x\" b0;\n"
-    "buffer b1 weight \"w\" f32[8];\n"
+    "buffer b1 weight \"w\" f32[8] from \"layers.0.{*}.w\";\n"
     "value v1 \"w\" b1;\n"
     "buffer b2 output \"out\" f32[4, 8];\n"
     "value v2 \"out\" b2 view v4;\n"

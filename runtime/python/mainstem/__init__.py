@@ -13,11 +13,11 @@ compile() and what a plan says need neither torch nor a GPU. docs/runtime.md is 
 
 from ._c import version
 from .errors import (ArchError, BucketError, BusyError, CaptureError, CompileError, ContiguityError, DeviceError, DriverError,
-                     DtypeError, Error, LibraryError, Message, NullError, ShapeError, StatusError, UnboundError,
+                     DtypeError, Error, LibraryError, Message, MissingError, NullError, ShapeError, StatusError, UnboundError,
                      UnknownTensorError)
 from .program import Graph, Program, Tensor, compile, explain
 
 __version__ = "0.1.0"
 __all__ = ["ArchError", "BucketError", "BusyError", "CaptureError", "CompileError", "ContiguityError", "DeviceError", "DriverError",
-           "DtypeError", "Error", "Graph", "LibraryError", "Message", "NullError", "Program", "ShapeError",
+           "DtypeError", "Error", "Graph", "LibraryError", "Message", "MissingError", "NullError", "Program", "ShapeError",
            "StatusError", "Tensor", "UnboundError", "UnknownTensorError", "compile", "explain", "version"]

@@ -62,7 +62,7 @@ class Array(Structure):
 class PlanBuffer(Structure):
     _fields_ = [("name", c_char_p), ("kind", c_int), ("bytes", c_uint64), ("align", c_uint32), ("offset", c_uint64),
                 ("dtype", c_int), ("rank", c_uint32), ("dim", c_int64 * MAX_RANK), ("line", c_uint32),
-                ("low", c_int64), ("high", c_int64)]
+                ("low", c_int64), ("high", c_int64), ("from", c_char_p)]
 
 
 class GraphInfo(Structure):
@@ -104,6 +104,7 @@ _FUNCTIONS = {
     "stem_exec_reset_state": (c_int, [c_void_p, _ERR]),
     "stem_exec_prepare": (c_int, [c_void_p, _ERR]),
     "stem_exec_load": (c_int, [c_void_p, c_void_p, POINTER(c_uint32), _ERR]),
+    "stem_exec_load_all": (c_int, [c_void_p, c_void_p, _ERR]),
     "stem_safetensors_open": (c_int, [c_char_p, POINTER(c_void_p), _ERR]),
     "stem_safetensors_close": (None, [c_void_p]),
     "stem_exec_launch": (c_int, [c_void_p, c_uint32, c_void_p, _ERR]),

@@ -75,6 +75,10 @@ class ArchError(StatusError):
     """The kernels are not for this GPU's architecture, and cannot be compiled for it."""
 
 
+class MissingError(StatusError):
+    """A file lacks a tensor of a weight."""
+
+
 class DriverError(StatusError):
     """No CUDA driver, one that is too old, or no GPU."""
 
@@ -84,9 +88,9 @@ STATUSES = ["STEM_OK", "STEM_E_ARGUMENT", "STEM_E_MEMORY", "STEM_E_PLAN", "STEM_
             "STEM_E_NO_NVRTC", "STEM_E_COMPILE", "STEM_E_NO_CUPTI", "STEM_E_CUDA", "STEM_E_UNBOUND", "STEM_E_BUSY",
             "STEM_E_EXTERN", "STEM_E_CAPTURE", "STEM_E_MISMATCH", "STEM_E_STALE", "STEM_E_OLD_DRIVER", "STEM_E_NULL",
             "STEM_E_WRONG_SHAPE", "STEM_E_WRONG_DTYPE", "STEM_E_WRONG_DEVICE", "STEM_E_BUCKET", "STEM_E_FILE",
-            "STEM_E_FORMAT", "STEM_E_ARCH"]
+            "STEM_E_FORMAT", "STEM_E_ARCH", "STEM_E_MISSING"]
 
 CLASSES = {"STEM_E_NULL": NullError, "STEM_E_WRONG_SHAPE": ShapeError, "STEM_E_WRONG_DTYPE": DtypeError,
            "STEM_E_WRONG_DEVICE": DeviceError, "STEM_E_UNBOUND": UnboundError, "STEM_E_BUCKET": BucketError,
            "STEM_E_CAPTURE": CaptureError, "STEM_E_BUSY": BusyError, "STEM_E_NO_DRIVER": DriverError,
-           "STEM_E_OLD_DRIVER": DriverError, "STEM_E_NO_DEVICE": DriverError, "STEM_E_ARCH": ArchError}
+           "STEM_E_OLD_DRIVER": DriverError, "STEM_E_NO_DEVICE": DriverError, "STEM_E_ARCH": ArchError, "STEM_E_MISSING": MissingError}

@@ -11,8 +11,9 @@ from ctypes import byref, c_int64, c_uint32, c_void_p
 from . import _c, tensors
 from .errors import CompileError, Message, UnknownTensorError, StatusError
 
-# An external tensor: kind is "input", "output", "weight" or "state"; shapes holds one for each variant.
-Tensor = namedtuple("Tensor", "name kind dtype shapes")
+# An external tensor: kind is "input", "output", "weight" or "state"; shapes holds one for each variant; source is where a
+# checkpoint has a weight ("model.layers.0.mlp.experts.{*}.{gate_proj,up_proj}.weight"), or None.
+Tensor = namedtuple("Tensor", "name kind dtype shapes source")
 
 
 def _options(dims, defines, sm, order, inplace, lane_repair, pdl, streams, pins, costs, gpu, one_stream, lanes,
@@ -120,7 +121,8 @@ class Program:
     def tensors(self):
         """The external tensors, by name."""
         rows = [v["buffers"][:self.plan["n_external"]] for v in self.plan["variants"]]
-        return {b["name"]: Tensor(b["name"], b["kind"], b["dtype"], [tuple(v[i]["dim"]) for v in rows])
+        return {b["name"]: Tensor(b["name"], b["kind"], b["dtype"], [tuple(v[i]["dim"]) for v in rows],
+                                  b.get("from"))
                 for i, b in enumerate(rows[0])}
 
     # ---- the GPU ----
@@ -193,12 +195,17 @@ class Program:
             self._tensors.pop(name, None)
         return self
 
-    def load_safetensors(self, path):
-        """Copies the weights that a .safetensors file has; how many they were."""
+    def load_safetensors(self, path, every=False):
+        """Copies the weights that a .safetensors file has, or a checkpoint: its directory, or its index. How many they
+        were; with `every`, all of the program's must be there (MissingError)."""
         file, n = c_void_p(), c_uint32()
         _c.call("stem_safetensors_open", os.fsencode(path), byref(file))
         try:
-            _c.call("stem_exec_load", self._exec(), file, byref(n))
+            if every:
+                _c.call("stem_exec_load_all", self._exec(), file)
+                n.value = sum(t.kind == "weight" for t in self.tensors.values())
+            else:
+                _c.call("stem_exec_load", self._exec(), file, byref(n))
         finally:
             _c.lib().stem_safetensors_close(file)
         return n.value
