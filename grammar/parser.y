@@ -164,14 +164,14 @@ maybe_default: %empty                   { $$ = NULL; }
 
 callable: LAYER name indices '(' params ')' results block
                                         {
-                                          $$ = with_body(make_callable(p, STEM_I_LAYER, $name, $params, $results, @$),
-                                                         $block.head, @block);
+                                          $$ = make_callable(p, STEM_I_LAYER, $name, $params, $results, @$);
+                                          $$ = with_body($$, $block.head, @block);
                                           $$->indices = $indices.head;
                                         }
     | MODEL name '(' params ')' results block
                                         {
-                                          $$ = with_body(make_callable(p, STEM_I_MODEL, $name, $params, $results, @$),
-                                                         $block.head, @block);
+                                          $$ = make_callable(p, STEM_I_MODEL, $name, $params, $results, @$);
+                                          $$ = with_body($$, $block.head, @block);
                                         }
     | KERNEL name '(' params scalars ')' clauses CODE
                                         {
@@ -193,7 +193,6 @@ callable: LAYER name indices '(' params ')' results block
 indices: %empty                         { $$ = (struct stem_ast_target_list){0}; }
     | '[' names ']'                     { $$ = $names; }
     ;
-
 maybe_from: %empty                      { $$ = NULL; }
     | FROM STRING                       { $$ = $STRING; }
     ;
@@ -288,7 +287,6 @@ stmt: targets '=' expr mods ';'         { $$ = stem_make_bind(p, $targets.head, 
 weights: weight                         { $$ = (struct stem_ast_param_list){$1, $1}; }
     | weights ',' weight                { $$ = $1; STEM_APPEND(&$$, $3); }
     ;
-
 weight: param
     | name ':' type '=' STRING          { $$ = stem_make_weight(p, $name, $type, $STRING, @STRING, @$); }
     ;

@@ -353,10 +353,31 @@ static enum stem_status launch_parts(struct stem_graph *g, struct CUstream_st *s
     return s;
 }
 
+/* The launch after a launch of the same graph on the same stream, with nothing in between: one question and the launch,
+ * since each driver call more is a twentieth of it. The stream brings the context along (those that do not are not
+ * launched here). False: nothing was done, and whatever was wrong is found out on the long way. */
+static bool launch_again(struct stem_graph *g, struct CUstream_st *stream)
+{
+    struct stem_exec *e = g->e;
+    bool idle = false;
+    int status = 0;
+    if ((uintptr_t)stream <= 2 || !atomic_compare_exchange_strong(&e->busy, &idle, true))
+        return false;
+    bool fine = e->order.unmarked == g && e->order.stream == stream && g->generation == e->generation && !g->asleep &&
+                !e->rt->d.stream_is_capturing(stream, &status) && status == STEM_CUDA_CAPTURE_NONE &&
+                !e->rt->d.graph_launch(g->parts[0].exec, stream);
+    atomic_store(&e->busy, false);
+    return fine;
+}
+
 enum stem_status stem_graph_launch(struct stem_graph *g, struct CUstream_st *stream, struct stem_rt_error *err)
 {
     struct stem_exec *e = g->e;
     struct stem_capture c;
+    if (launch_again(g, stream)) {
+        stem_error_clear(err);
+        return STEM_OK;
+    }
     enum stem_status s = stem_acquire(e, err);
     if (s)
         return s;

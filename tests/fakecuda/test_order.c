@@ -201,6 +201,15 @@ static unsigned events(void)
     return n;
 }
 
+static unsigned calls(void)
+{
+    unsigned n = 0;
+    for (const char *at = fakecuda_trace(); *at; at++)
+        n += *at == '\n';
+    fakecuda_trace_clear();
+    return n;
+}
+
 /* What a launch costs: nothing while one graph is launched on any stream, or several on one; an event each once
  * launches have moved between streams. */
 static void what_it_costs(void)
@@ -215,6 +224,18 @@ static void what_it_costs(void)
     for (int i = 0; i < 6; i++, w.launches++)
         CU_ASSERT_EQUAL(stem_graph_launch(w.graph[0], w.stream[i % 2], &err), STEM_OK);
     CU_ASSERT_EQUAL(events(), 0);
+    /* Again on the same stream: a question and the launch, also where no context is current; a capture is noticed. */
+    CU_ASSERT_EQUAL(stem_graph_launch(w.graph[0], w.stream[1], &err), STEM_OK);
+    CU_ASSERT_EQUAL(calls(), 2);
+    CU_ASSERT_EQUAL(cuCtxPopCurrent_v2(NULL), CUDA_SUCCESS);
+    CU_ASSERT_EQUAL(stem_graph_launch(w.graph[0], w.stream[1], &err), STEM_OK);
+    CU_ASSERT_EQUAL(cuCtxPushCurrent_v2(w.r.ctx), CUDA_SUCCESS);
+    w.launches += 2;
+    OWN(OK(cuStreamBeginCapture_v2(w.stream[1], CU_STREAM_CAPTURE_MODE_RELAXED)));
+    CU_ASSERT_EQUAL(stem_graph_launch(w.graph[0], w.stream[1], &err), STEM_E_CAPTURE);
+    CUgraph captured = NULL;
+    OWN(OK(cuStreamEndCapture(w.stream[1], &captured)); OK(cuGraphDestroy(captured)));
+    fakecuda_trace_clear();
     for (int i = 0; i < 6; i++, w.launches++)
         CU_ASSERT_EQUAL(stem_graph_launch(w.graph[i % 2], w.stream[1], &err), STEM_OK);
     CU_ASSERT_EQUAL(events(), 0);
