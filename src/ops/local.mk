@@ -38,6 +38,7 @@ STEM_CUH = \
 	%D%/linear/linear_packed.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
+	%D%/experts/one.cuh \
 	%D%/experts/experts_packed.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \

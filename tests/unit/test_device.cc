@@ -15,6 +15,7 @@
 #include "gqa_store/gqa_store.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
+#include "experts/one.cuh"
 #include "rmsnorm/rmsnorm.cuh"
 #include "route/route.cuh"
 
@@ -282,6 +283,21 @@ template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARP
                                                           d.tokens, d.k, d.experts, d.hidden, d.inter, tile);
         });
     }
+    if (d.tokens == 1 && NT == 1) { /* the kernels for one token: the same bits */
+        array<E> h_one(T * K * I), y_one(T * H);
+        emu_launch({3, 1, 1}, 32 * WARPS, 1, up_smem, [&] {
+            stem_experts_up_one<E, STAGES, WARPS, STEM_ACT_SILU>(x.data(), ids.data(), w13.data(), h_one.data(), d.k, d.experts,
+                                                                 d.hidden, d.inter);
+        });
+        emu_launch({(unsigned)(H + 16 * MT - 1) / (16 * MT), 1, 1}, 32 * DWARPS, 1, down_smem, [&] {
+            stem_experts_down_one<E, MT, DSTAGES, DWARPS, true>(h_one.data(), ids.data(), scale.data(), w2.data(),
+                                                                stem_store_plain<E>{y_one.data(), H}, d.k, d.experts, d.hidden,
+                                                                d.inter);
+        });
+        if (!d.wild)
+            compare("experts, one token: h", h_one, h[0], h[0], 1e-9);
+        compare("experts, one token", y_one, y[0], y[0], 1e-9);
+    }
     char what[128];
     snprintf(what, sizeof what, "experts t%d k%d e%d %dx%d nt%d%s", d.tokens, d.k, d.experts, d.hidden, d.inter, NT,
              d.wild ? " wild" : "");
@@ -423,6 +439,8 @@ int main()
             experts<__half, 2, 3, 8, 1, 4, 4>({t, 4, 9, 40, 72, wild});
         }
     experts<bf16, 1, 4, 4, 2, 3, 2>({6, 8, 300, 16, 8, false});
+    for (bool wild : {false, true})
+        experts<bf16, 1, 3, 8, 1, 4, 4>({1, 8, 12, 200, 40, wild});
     experts_plain({5, 3, 4, 19, 7, true});
     for (int odd : {0, 1, 2}) {
         route<bf16, 12, 32, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 5, 384, 8, 1, 0, true, odd);

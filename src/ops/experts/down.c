@@ -79,19 +79,26 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const char *type = stem_stream_type(c->operand[0].dtype), *y = stem_c_type(c->operand[c->n_in].dtype), *define;
     bool early = c->constant >> 3 & 1;
     struct stem_store store;
+    bool one = s.tokens == 1;
     const char *kernel =
-        stem_arena_printf(a, "stem_experts_down_%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(c->operand[0].dtype), mt, nt,
-                          stages, warps, early ? "_w" : "");
+        stem_arena_printf(a, "stem_experts_down_%s%s_m%u_n%u_s%u_w%u%s", one ? "one_" : "",
+                          stem_dtype_name(c->operand[0].dtype), mt, nt, stages, warps, early ? "_w" : "");
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
+    const char *call =
+        one ? stem_arena_printf(a, "(void)tokens;\n    (void)tile;\n    stem_experts_down_one<%s, %u, %u, %u, %s>("
+                                   "h, ids, scale, w2, %s, k, experts, hidden, inter);",
+                                type, mt, stages, warps, early ? "true" : "false", store.make)
+            : stem_arena_printf(a, "stem_experts_down_to<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, %s, tokens, k, "
+                                   "experts, hidden, inter, tile);",
+                                type, mt, nt, stages, warps, early ? "true" : "false", store.make);
+    if (one)
+        l->headers[5] = "one";
     l->code = stem_arena_printf(
         a,
         "%sextern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *h, const int *ids, const float *scale, "
-        "const %s *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
-        "    stem_experts_down_to<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, %s, tokens, k, experts, hidden, inter, "
-        "tile);\n}\n",
-        define, 32 * warps, l->kernel, type, type, stem_format_rest(c, 4, a), store.params, y, type, mt, nt, stages,
-        warps, early ? "true" : "false", store.make);
+        "const %s *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n    %s\n}\n",
+        define, 32 * warps, l->kernel, type, type, stem_format_rest(c, 4, a), store.params, y, call);
     l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.tile}};
     l->grid[0] = (uint32_t)((s.hidden + 16 * mt - 1) / (16 * mt));

@@ -56,6 +56,24 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
     l->block[0] = 128;
 }
 
+/* One token (one.cuh): as many blocks as its choices have tiles. */
+static void lower_one(const struct stem_concrete *c, const struct stem_experts_sizes *s, uint32_t stages,
+                      uint32_t warps, struct stem_arena *a, struct stem_lowered *l)
+{
+    const char *type = stem_stream_type(c->operand[0].dtype);
+    l->headers[4] = "one";
+    l->kernel = stem_arena_printf(a, "stem_experts_up_one_%s_%s_s%u_w%u", stem_dtype_name(c->operand[0].dtype),
+                                  stem_op_attr(c->def, c->attrs, "act")->text, stages, warps);
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *x, const int *ids, const %s *w13, %s *h, "
+        "int tokens, int k, int experts, int hidden, int inter)\n{\n    (void)tokens;\n"
+        "    stem_experts_up_one<%s, %u, %u, %s>(x, ids, w13, h, k, experts, hidden, inter);\n}\n",
+        32 * warps, l->kernel, type, type, type, type, stages, warps, stem_experts_act(c));
+    l->grid[0] = (uint32_t)(s->k * ((s->inter + 7) / 8));
+    l->block[0] = 32 * warps;
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
@@ -84,6 +102,11 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         return;
     }
     const char *type = stem_stream_type(c->operand[0].dtype);
+    if (s.tokens == 1) {
+        l->smem = stem_stream_ring_bytes(1, 1, stages, warps) + stem_stream_tile_bytes(1, warps);
+        lower_one(c, &s, stages, warps, a, l);
+        return;
+    }
     l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype),
                                   stem_op_attr(c->def, c->attrs, "act")->text, nt, stages, warps);
     l->code = stem_arena_printf(
