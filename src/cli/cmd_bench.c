@@ -3,7 +3,7 @@
  * `mainstem bench FILE`: the same program as one stream, main-first, side-first and with the streams that the compiler
  * chooses, with programmatic launches (PDL) and without, in one process over the same weights; replays of all ways take
  * turns. Prints a table for each specialisation, in Markdown. The floor is the time in which a copy on the device,
- * measured in the same run, moves the bytes that the ops must move.
+ * measured in the same run, moves the bytes that the ops must move, with routed experts as the tokens chose them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +52,7 @@ struct state {
     struct way way[N_WAYS];
     uint32_t variant;
     double bandwidth;
+    struct stem_bench_bytes bytes;
 };
 
 enum { OPT_ITERS = 0x300, OPT_SEED };
@@ -206,26 +207,21 @@ static void measure_lanes(struct state *s)
 }
 
 /* Bytes that the ops of a schedule must move. */
-static double bytes_of(const struct stem_plan_variant *v)
-{
-    double bytes = 0;
-    for (uint32_t i = 0; i < v->n_ops; i++)
-        bytes += (double)v->ops[i].bytes_read + (double)v->ops[i].bytes_written;
-    return bytes;
-}
-
 static int print_table(const struct state *s, uint32_t iters)
 {
     const struct stem_plan *p = s->exec[ONE].plan;
     const struct stem_rt_info *info = &s->g->info;
-    double floor = 1e6 * bytes_of(&p->variants[s->variant]) / s->bandwidth;
+    double floor = 1e6 * s->bytes.moved / s->bandwidth;
     int status = STEM_EXIT_OK;
     printf("%s%s", s->variant ? "\n" : "", p->name);
     for (uint32_t i = 0; i < p->n_dims; i++)
         printf(", %s = %lld", p->dims[i], (long long)p->variants[s->variant].dim[i]);
-    printf(", %s, driver %d.%d, median of %u replays; floor %.1f us: %s at the %.2f TB/s of a copy\n\n", info->name,
-           info->driver / 1000, info->driver % 1000 / 10, iters, floor,
-           stem_cli_bytes((uint64_t)bytes_of(&p->variants[s->variant])), s->bandwidth / 1e12);
+    printf(", %s, driver %d.%d, median of %u replays; floor %.1f us: %s at the %.2f TB/s of a copy", info->name,
+           info->driver / 1000, info->driver % 1000 / 10, iters, floor, stem_cli_bytes((uint64_t)s->bytes.moved),
+           s->bandwidth / 1e12);
+    if (s->bytes.n_experts)
+        printf("; %.1f experts chosen in a layer", s->bytes.experts / s->bytes.n_experts);
+    printf("\n\n");
     printf("| schedule | graph | nodes | edges | programmatic | lanes predicted | lanes measured | instantiate | memory | replay "
            "| over the floor | same bits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     double base = stem_quantile(s->way[0].us, iters, 0.5);
@@ -270,7 +266,8 @@ static int bench(struct bench *b, struct state *s)
     bool fine = load(b, s, &err);
     for (s->variant = 0; fine && s->variant < s->exec[ONE].plan->n_variants; s->variant++) {
         fine = stem_exec_fill(s->g->many.exec, s->variant, b->seed, &err) == STEM_OK && build_all(s, &err) &&
-               same_bits(s, &err) && stem_gpu_fill_states(s->g->rt, &s->g->many, b->seed, &err) && time_all(s, b->iters, &err);
+               same_bits(s, &err) && stem_gpu_fill_states(s->g->rt, &s->g->many, b->seed, &err) && time_all(s, b->iters, &err) &&
+               stem_bench_count(s->g, &s->exec[ONE], s->variant, &s->bytes, &err);
         if (!fine)
             break;
         measure_lanes(s);

@@ -53,6 +53,13 @@ bool stem_gpu_execute(struct stem_gpu *g, struct stem_replay *p, bool poison, st
 /* Each prints its finding and returns an exit status. */
 int stem_gpu_check_bits(struct stem_gpu *g, uint32_t variant, struct stem_replay *p, uint32_t times, bool poison);
 int stem_gpu_check_chaos(struct stem_gpu *g, uint32_t variant, uint32_t times);
+/* Bytes that one run moves at least, experts as they were chosen: `experts` of them in `n_experts` ops. */
+struct stem_bench_bytes {
+    double moved, experts;
+    uint32_t n_experts;
+};
+bool stem_bench_count(struct stem_gpu *g, const struct stem_cli_exec *e, uint32_t variant, struct stem_bench_bytes *bytes,
+                      struct stem_rt_error *err);
 int stem_gpu_check_ops(struct stem_gpu *g, uint32_t variant);
 /* Lanes of every replay so far are closed and read; replays `times` of variant 0 come last and are the ones judged. */
 int stem_gpu_check_lanes(struct stem_gpu *g, enum stem_run_by by, uint32_t times);

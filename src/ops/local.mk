@@ -32,7 +32,6 @@ STEM_CUH = \
 	%D%/common/common.cuh \
 	%D%/linear/stream.cuh \
 	%D%/linear/linear.cuh \
-	%D%/linear/few.cuh \
 	%D%/linear/formats.cuh \
 	%D%/linear/packed_stream.cuh \
 	%D%/linear/linear_packed.cuh \
