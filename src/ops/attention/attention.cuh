@@ -178,7 +178,7 @@ template <class O, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE
 __device__ __forceinline__ void stem_attention_combine(const float *acc, const float *ml, const int *lens, O *y,
                                                        int tokens, int heads, int most, int parts)
 {
-    constexpr int EACH = (SLICE + 31) / 32, BATCH = EACH > 16 ? 1 : 32 / EACH, VECTOR = SLICE == 128 ? 4 : 1;
+    constexpr int EACH = (SLICE + 31) / 32, BATCH = EACH > 16 ? 1 : EACH == 1 ? 16 : 32 / EACH, VECTOR = SLICE == 128 ? 4 : 1;
     __shared__ float sums[8][EACH * 32], tops[8], weights[8];
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = lane * VECTOR;
     long long output = (long long)blockIdx.x * (8 / WARPS) + warp / WARPS, outputs = (long long)tokens * heads * (D / SLICE);

@@ -46,11 +46,14 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const struct stem_tensor *acc = &c->operand[0], *y = &c->operand[3];
     const char *type = stem_c_type(y->dtype);
     long long rows = acc->dim[1], latent = acc->dim[2], groups = int_attr(c->attrs, "groups"),
-              unit = int_attr(c->attrs, "unit"), slice = latent % 128 ? latent : 128;
+              unit = int_attr(c->attrs, "unit");
     bool sparse = int_attr(c->attrs, "sparse");
     uint32_t warps = warps_of(int_attr(c->attrs, "parts"), y->dim[0] * groups);
-    uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1] * (latent / slice));
-    (void)t;
+    uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1]);
+    long long slice = latent % 128 ? latent : 128; /* narrower ones, where that occupies more multiprocessors */
+    if (slice == 128 && outputs * (uint64_t)(latent / slice) * warps / 8 < t->n_sms)
+        slice = 32;
+    outputs *= (uint64_t)(latent / slice);
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "attention"},
                                .grid = {(uint32_t)((outputs * warps + 7) / 8), 1, 1},
@@ -60,8 +63,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t scalars[] = {y->dim[0], y->dim[1], int_attr(c->attrs, "most"), int_attr(c->attrs, "parts")};
     for (; l->n_scalars < 4; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = scalars[l->n_scalars]}};
-    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_u%lld_w%u%s",
-                                  stem_dtype_name(y->dtype), rows, groups, latent, unit, warps,
+    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_%lld_u%lld_w%u%s",
+                                  stem_dtype_name(y->dtype), rows, groups, latent, slice, unit, warps,
                                   sparse ? "_sparse" : "");
     l->code = stem_arena_printf(
         a,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_part for latents: a row of the cache, W wide, is the key of all heads and its first L elements the value.
- * A block of eight warps takes 32 rows at a time from a ring that cp.async fills, and each row is in shared memory once:
+ * A block of eight warps takes TILE rows, 64 or 32, at a time from a ring that cp.async fills, and each row is in shared memory once:
  *   scores: the warps share out 16 * MT heads, positions and, for few heads, W; their sums meet in shared memory
  *   softmax: 16 / MT threads for each head
  *   values: each warp has L / 8 columns of all heads, the weights as operand A
@@ -12,33 +12,37 @@
 #ifndef STEM_MLA_PART_CUH
 #define STEM_MLA_PART_CUH
 
-#define STEM_MLA_TILE 32 /* positions at once */
-#define STEM_MLA_LD 40   /* stride of a head's scores, and of its weights, in elements: no bank conflicts */
+#define STEM_MLA_UNIT 32 /* positions that the blocks share out */
 
 template <int MT> constexpr int stem_mla_wk = MT == 4 ? 1 : 2; /* warps that share out W */
+/* Strides of a head's scores and of its weights, in elements. */
+template <int TILE> constexpr int stem_mla_scores = TILE == 64 ? 68 : 40;
+template <int TILE> constexpr int stem_mla_weights = TILE == 64 ? 72 : 40;
 
 /* Bytes of dynamic shared memory. */
-template <int W, int MT, int STAGES>
-constexpr int stem_mla_smem = STAGES * STEM_MLA_TILE * 2 * W + (MT == 4 ? 16 * MT * 2 * W : 0) +
-                              stem_mla_wk<MT> * 16 * MT * STEM_MLA_LD * 4 + 16 * MT * STEM_MLA_LD * 2 + 16 * MT * 4 +
-                              STAGES * STEM_MLA_TILE * 4;
+template <int W, int MT, int TILE, int STAGES>
+constexpr int stem_mla_smem = STAGES * TILE * 2 * W + (MT == 4 ? 16 * MT * 2 * W : 0) +
+                              stem_mla_wk<MT> * 16 * MT * stem_mla_scores<TILE> * 4 +
+                              16 * MT * stem_mla_weights<TILE> * 2 + 16 * MT * 4 + STAGES * TILE;
 
-template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> struct stem_mla_block {
+template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool SPARSE> struct stem_mla_block {
     static constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, WM = MT, WK = stem_mla_wk<MT>, WN = 8 / WM / WK;
-    static constexpr int NT = STEM_MLA_TILE / 8 / WN, PAIRS = W / 32 / WK, NV = L / 64, ROW = 2 * W;
-    static constexpr int STAGE = STEM_MLA_TILE * ROW, LANES = 16 / MT, EACH = STEM_MLA_TILE / LANES;
+    static constexpr int NT = TILE / 8 / WN, PAIRS = W / 32 / WK, NV = L / 64, ROW = 2 * W;
+    static constexpr int STAGE = TILE * ROW, LANES = 16 / MT, EACH = TILE / LANES, VECTOR = EACH < 4 ? EACH : 4;
     static constexpr int KEPT = MT == 4 ? 1 : PAIRS;
+    static constexpr int LS = stem_mla_scores<TILE>, LW = stem_mla_weights<TILE>;
+    static constexpr int OWN = TILE / 32; /* rows that a lane helps to load: eight lanes load a row */
 
     /* shared memory */
     unsigned ring, queries;
     float *scores, *factor;
     unsigned short *weights;
-    int *present;
+    unsigned char *present;
 
     const E *cache;
     const int *table, *chosen; /* the token's */
     int pages, length, from, to, tiles, fill_tile, fill_slot;
-    int position, page, later; /* of this lane's row in the next fill; position in the one after */
+    int position[OWN], page[OWN], later[OWN]; /* of this lane's rows in the next fill; positions in the one after */
     uint4 low[KEPT], high[KEPT];
     float sum[MT][NV][4], top, weight;
 
@@ -48,17 +52,21 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
         queries = ring + STAGES * STAGE;
         char *rest = smem + STAGES * STAGE + (MT == 4 ? 16 * MT * ROW : 0);
         scores = (float *)rest;
-        rest += WK * 16 * MT * STEM_MLA_LD * 4;
+        rest += WK * 16 * MT * LS * 4;
         weights = (unsigned short *)rest;
-        rest += 16 * MT * STEM_MLA_LD * 2;
+        rest += 16 * MT * LW * 2;
         factor = (float *)rest;
-        present = (int *)(rest + 16 * MT * 4);
+        present = (unsigned char *)(rest + 16 * MT * 4);
     }
 
-    /* Position in the sequence of this lane's row of a tile, -1: none. Each warp loads four rows. */
-    __device__ __forceinline__ int position_of(int tile) const
+    /* This lane's row k of a tile; its position in the sequence, -1: none. */
+    __device__ __forceinline__ int row_of(int k) const
     {
-        int i = from + tile * STEM_MLA_TILE + (threadIdx.x >> 5) * 4 + (threadIdx.x & 3);
+        return k * 32 + (threadIdx.x >> 3);
+    }
+    __device__ __forceinline__ int position_of(int tile, int k) const
+    {
+        int i = from + tile * TILE + row_of(k);
         if (i >= to)
             return -1;
         if (!SPARSE)
@@ -73,24 +81,25 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
 
     __device__ __forceinline__ void fill()
     {
-        constexpr int PIECES = W / 8;
-        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
         if (fill_tile < tiles) {
-            int row = position >= 0 ? (page < 0 || page >= pages ? 0 : page) * PAGE + position % PAGE : -1;
             unsigned stage = ring + fill_slot * STAGE;
 #pragma unroll
-            for (int j = 0; j < PIECES / 8; j++) {
-                int at = j * 32 + lane, r = at / PIECES, c = at % PIECES, own = __shfl_sync(0xffffffffu, row, r);
-                stem_copy16(stage + (4 * warp + r) * ROW + (stem_attention_piece(4 * warp + r, c) << 4),
-                            cache + (long long)max(own, 0) * W + c * 8, own >= 0);
+            for (int k = 0; k < OWN; k++) {
+                bool there = position[k] >= 0;
+                int row = there ? (page[k] < 0 || page[k] >= pages ? 0 : page[k]) * PAGE + position[k] % PAGE : 0;
+                const E *at = cache + (long long)row * W + (threadIdx.x & 7) * 8;
+                unsigned to_ = stage + row_of(k) * ROW + (stem_attention_piece(row_of(k), threadIdx.x & 7) << 4);
+#pragma unroll
+                for (int j = 0; j < W / 64; j++)
+                    stem_copy16(to_ + j * 128, at + j * 64, there);
+                if (SPARSE && (threadIdx.x & 7) == 0)
+                    present[fill_slot * TILE + row_of(k)] = there;
+                position[k] = later[k]; /* the chain index, page, row is loaded ahead of its use */
+                page[k] = page_of(position[k]);
+                later[k] = position_of(fill_tile + 2, k);
             }
-            if (SPARSE && lane < 4)
-                present[fill_slot * STEM_MLA_TILE + 4 * warp + lane] = row >= 0;
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             fill_tile++;
-            position = later; /* the chain index, page, row is loaded ahead of its use */
-            page = page_of(position);
-            later = position_of(fill_tile + 1);
         }
         stem_copy_commit();
     }
@@ -100,21 +109,12 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
         const uint4 none = {0, 0, 0, 0};
-        if (MT == 4) {
+        if (MT == 4) /* part of the first stage's group */
             for (int i = threadIdx.x; i < 16 * MT * (W / 8); i += 256) {
                 int r = i / (W / 8), c = i % (W / 8);
                 stem_copy16(queries + r * ROW + (stem_attention_piece(r, c) << 4), q + (r < heads ? r * W + c * 8 : 0),
                             r < heads);
             }
-        } else {
-            int r = warp % WM * 16 + g, first = warp / WM % WK * PAIRS;
-#pragma unroll
-            for (int j = 0; j < KEPT; j++) {
-                low[j] = r < heads ? *reinterpret_cast<const uint4 *>(q + r * W + (first + j) * 32 + t * 8) : none;
-                high[j] = r + 8 < heads ? *reinterpret_cast<const uint4 *>(q + (r + 8) * W + (first + j) * 32 + t * 8)
-                                        : none;
-            }
-        }
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -124,14 +124,28 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
                     sum[m][n][c] = 0;
         top = STEM_NO_MAX;
         weight = 0;
-        tiles = (to - from + STEM_MLA_TILE - 1) / STEM_MLA_TILE;
+        tiles = (to - from + TILE - 1) / TILE;
         fill_tile = fill_slot = 0;
-        position = position_of(0);
-        page = page_of(position);
-        later = position_of(1);
+#pragma unroll
+        for (int k = 0; k < OWN; k++) {
+            position[k] = position_of(0, k);
+            later[k] = position_of(1, k);
+        }
+#pragma unroll
+        for (int k = 0; k < OWN; k++)
+            page[k] = page_of(position[k]);
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1; i++)
             fill();
+        if (MT < 4) {
+            int r = warp % WM * 16 + g, first = warp / WM % WK * PAIRS;
+#pragma unroll
+            for (int j = 0; j < KEPT; j++) {
+                low[j] = r < heads ? *reinterpret_cast<const uint4 *>(q + r * W + (first + j) * 32 + t * 8) : none;
+                high[j] = r + 8 < heads ? *reinterpret_cast<const uint4 *>(q + (r + 8) * W + (first + j) * 32 + t * 8)
+                                        : none;
+            }
+        }
     }
 
     __device__ __forceinline__ void score(unsigned stage)
@@ -158,12 +172,12 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
                 stem_mma((const E *)nullptr, s[1][n], a.z, b.z, a.w, b.w, k.z, k.w);
             }
         }
-        float *to_ = scores + (part * 16 * MT + m * 16 + g) * STEM_MLA_LD + n0 + 2 * t;
+        float *to_ = scores + (part * 16 * MT + m * 16 + g) * LS + n0 + 2 * t;
 #pragma unroll
         for (int n = 0; n < NT; n++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                *reinterpret_cast<stem_vec<float, 2> *>(to_ + 8 * h * STEM_MLA_LD + 8 * n) = {
+                *reinterpret_cast<stem_vec<float, 2> *>(to_ + 8 * h * LS + 8 * n) = {
                     s[0][n][2 * h] + s[1][n][2 * h], s[0][n][2 * h + 1] + s[1][n][2 * h + 1]};
     }
 
@@ -172,12 +186,18 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
         int row = threadIdx.x / LANES, i0 = threadIdx.x % LANES * EACH;
         float v[EACH], higher = STEM_NO_MAX;
 #pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            float s = scores[row * STEM_MLA_LD + i0 + i];
+        for (int i = 0; i < EACH; i += VECTOR) {
+            stem_vec<float, VECTOR> a = stem_load<VECTOR>(scores + row * LS + i0 + i), b = {};
             if (WK == 2)
-                s += scores[(16 * MT + row) * STEM_MLA_LD + i0 + i];
-            bool there = SPARSE ? present[slot * STEM_MLA_TILE + i0 + i] != 0 : first + i0 + i < to;
-            v[i] = there ? s * scale : __int_as_float(0xff800000);
+                b = stem_load<VECTOR>(scores + (16 * MT + row) * LS + i0 + i);
+#pragma unroll
+            for (int j = 0; j < VECTOR; j++)
+                v[i + j] = a.at[j] + b.at[j];
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            bool there = SPARSE ? present[slot * TILE + i0 + i] != 0 : first + i0 + i < to;
+            v[i] = there ? v[i] * scale : __int_as_float(0xff800000);
             higher = fmaxf(higher, v[i]);
         }
 #pragma unroll
@@ -190,7 +210,7 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
 #pragma unroll
         for (int i = 0; i < EACH; i += 2) {
             float a = exp2f(v[i] - top), b = exp2f(v[i + 1] - top);
-            *reinterpret_cast<unsigned *>(weights + row * STEM_MLA_LD + i0 + i) = stem_pack<E>(a, b);
+            *reinterpret_cast<unsigned *>(weights + row * LW + i0 + i) = stem_pack<E>(a, b);
             weight += a + b;
         }
         if (i0 == 0)
@@ -212,14 +232,14 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
                         sum[m][n][c] *= f[c >> 1];
         }
 #pragma unroll
-        for (int k = 0; k < STEM_MLA_TILE; k += 16) {
+        for (int k = 0; k < TILE; k += 16) {
             unsigned p[MT][4];
 #pragma unroll
             for (int m = 0; m < MT; m++)
 #pragma unroll
                 for (int c = 0; c < 4; c++)
                     p[m][c] = *reinterpret_cast<const unsigned *>(
-                        weights + (m * 16 + g + 8 * (c & 1)) * STEM_MLA_LD + k + 2 * t + 8 * (c >> 1));
+                        weights + (m * 16 + g + 8 * (c & 1)) * LW + k + 2 * t + 8 * (c >> 1));
 #pragma unroll
             for (int n = 0; n < NV; n += 2) {
                 unsigned b[4];
@@ -244,7 +264,7 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
             score(ring + slot * STAGE);
             __syncwarp();
             __syncthreads();
-            softmax(slot, from + tile * STEM_MLA_TILE, scale);
+            softmax(slot, from + tile * TILE, scale);
             __syncwarp();
             __syncthreads();
             add(ring + slot * STAGE);
@@ -278,16 +298,16 @@ template <class E, int W, int L, int ROWS, int PAGE, int STAGES, bool SPARSE> st
     }
 };
 
-template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int STAGES, bool SPARSE>
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
 __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const int *table, const int *lens,
                                               const int *chosen, float *acc, float *ml, int tokens, int heads, int pages,
                                               int max_pages, int indices, int parts, float scale)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    stem_mla_block<E, W, L, ROWS, PAGE, STAGES, SPARSE> b(stem_smem);
+    stem_mla_block<E, W, L, ROWS, PAGE, TILE, STAGES, SPARSE> b(stem_smem);
     b.cache = cache;
     b.pages = pages;
-    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_TILE, parts, SPARSE);
+    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE);
     stem_wait();
     stem_launch_dependents();
 #pragma unroll 1

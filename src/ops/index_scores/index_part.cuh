@@ -51,9 +51,16 @@ template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES> struct s
         stem_copy_commit();
     }
 
-    __device__ __forceinline__ void begin(const E *q, const W *w)
+    __device__ __forceinline__ void begin(const E *q, const W *w, int warp)
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        tiles = (to - from + 15) / 16;
+        fill_tile = warp;
+        fill_slot = 0;
+        look_up();
+#pragma unroll 1
+        for (int i = 0; i < STAGES - 1; i++)
+            fill();
 #pragma unroll
         for (int n = 0; n < NT; n++) {
 #pragma unroll
@@ -97,13 +104,6 @@ template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES> struct s
     __device__ __forceinline__ void run(int warp, float *y)
     {
         int slot = 0;
-        tiles = (to - from + 15) / 16;
-        fill_tile = warp;
-        fill_slot = 0;
-        look_up();
-#pragma unroll 1
-        for (int i = 0; i < STAGES - 1; i++)
-            fill();
 #pragma unroll 1
         for (int tile = warp; tile < tiles; tile += 8) {
             stem_copy_wait<STAGES - 2>();
@@ -137,7 +137,7 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
         b.table = table + (long long)walk.token * max_pages;
         b.from = walk.from;
         b.to = walk.to;
-        b.begin(q + (long long)walk.token * HEADS * WIDTH, w + (long long)walk.token * HEADS);
+        b.begin(q + (long long)walk.token * HEADS * WIDTH, w + (long long)walk.token * HEADS, warp);
         b.run(warp, y + (long long)walk.token * most);
     }
     stem_index_pad(lens, y, tokens, most);

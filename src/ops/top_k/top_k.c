@@ -2,7 +2,7 @@
  *
  * top_k: indices of the k largest of each row, in ascending order of index, then -1. The lower index of equals. Neither
  * -infinity nor NaN is chosen, so masked positions never are; with lens only the first lens[t] are looked at. A radix
- * select: four histograms of 8 bits of a key that orders like the floats.
+ * select: histograms of 11, 11 and 10 bits of a key that orders like the floats.
  */
 #include "ops/top_k/top_k.h"
 
@@ -11,7 +11,7 @@
 
 enum {
     THREADS = 1024,
-    FIXED = 4 * 256 * 4 + 64 * 4 + 16, /* bytes of stem_top_shared */
+    FIXED = 4 * 2048 * 4 + 64 * 4 + 16, /* bytes of stem_top_shared */
 };
 
 static bool infer(struct stem_infer *c)
@@ -58,7 +58,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     uint32_t cluster = 1; /* blocks for a row: as long as every block of the grid is resident at once */
     while (t->sm >= 90 && cluster < 8 && n > 4096 * (int64_t)cluster && x->dim[0] * 2 * cluster <= 2 * (int64_t)t->n_sms)
         cluster *= 2;
-    int64_t share = (n + cluster - 1) / cluster;
+    int64_t share = ((n + cluster - 1) / cluster + 127) / 128 * 128;
     bool kept = FIXED + share * 4 <= stem_stream_block_smem(t);
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "stream", "linear", "top_k"},

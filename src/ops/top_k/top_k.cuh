@@ -7,7 +7,7 @@
 #ifndef STEM_TOP_K_CUH
 #define STEM_TOP_K_CUH
 
-#define STEM_TOP_BINS 256 /* a digit has 8 bits */
+#define STEM_TOP_BINS 2048 /* a digit has at most 11 bits */
 
 /* Orders like the float; 0: not to be chosen (NaN, -infinity). */
 __device__ __forceinline__ unsigned stem_top_key(float v)
@@ -19,7 +19,8 @@ __device__ __forceinline__ unsigned stem_top_key(float v)
 }
 
 struct stem_top_shared {
-    int bins[4 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is filled */
+    int bins[3 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is filled */
+    int all[STEM_TOP_BINS];      /* of the cluster: this block's part of the bins */
     int warp[32], warp_equal[32];
     int above, equal; /* of this block */
     int digit, rest;
@@ -38,130 +39,160 @@ template <int CLUSTER> __device__ __forceinline__ void stem_top_meet(void)
         __syncthreads();
 }
 
-/* Counts the digit of keys whose higher bits are `prefix`. Scores of one magnitude share their first digit: the first
- * lane's digit is counted for all lanes at once. Called by whole warps. */
-__device__ __forceinline__ void stem_top_count(int *bins, unsigned key, int shift, unsigned prefix)
+/* Sum of v over the lanes below this one. */
+__device__ __forceinline__ int stem_top_below(int v)
 {
-    const unsigned all = 0xffffffffu;
-    int lane = threadIdx.x & 31;
-    bool counts = key != 0 && (unsigned)((unsigned long long)key >> (shift + 8)) == prefix;
-    unsigned some = __ballot_sync(all, counts);
-    if (some == 0)
-        return;
-    int digit = (int)(key >> shift & 255), leader = __ffs(some) - 1, common = __shfl_sync(all, digit, leader);
-    unsigned same = __ballot_sync(all, counts && digit == common);
-    if (lane == leader)
-        atomicAdd(&bins[common], __popc(same));
-    else if (counts && digit != common)
-        atomicAdd(&bins[digit], 1);
+    int lane = threadIdx.x & 31, sum = v;
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+        int other = __shfl_up_sync(0xffffffffu, sum, d);
+        sum += lane >= d ? other : 0;
+    }
+    return sum - v;
 }
 
-/* One digit: of the keys whose higher bits are `prefix`, finds the digit of the want-th largest; want becomes its
- * rank among those of that digit. False if there are fewer than want. */
-template <int THREADS, int CLUSTER, class Key>
-__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, const Key &key, int count, int round,
-                                               unsigned &prefix, int &want)
+/* Four keys from i on, a multiple of four; zeros past the end. */
+struct stem_top_keys {
+    const unsigned *kept; /* in shared memory, filled up with zeros; NULL: read again from x */
+    const float *x;
+    int count;
+    __device__ __forceinline__ stem_vec<unsigned, 4> at(int i) const
+    {
+        if (kept != nullptr)
+            return stem_load<4>(kept + i);
+        stem_vec<unsigned, 4> v;
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            v.at[j] = i + j < count ? stem_top_key(stem_load_fresh(x + i + j)) : 0;
+        return v;
+    }
+};
+
+/* One digit, of `bits` bits from `shift` on: of the keys whose higher bits are `prefix`, finds the digit of the want-th
+ * largest; want becomes its rank among those of that digit. False if there are fewer than want. */
+template <int THREADS, int CLUSTER>
+__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, const stem_top_keys &keys, int rank, int shift,
+                                               int bits, unsigned &prefix, int &want)
 {
-    const unsigned every = 0xffffffffu;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, shift = 24 - 8 * round;
-    for (int i = threadIdx.x; i < (count + 31) / 32 * 32; i += THREADS)
-        stem_top_count(s->bins + round * STEM_TOP_BINS, i < count ? key(i) : 0, shift, prefix);
+    constexpr int EACH = STEM_TOP_BINS / THREADS, PART = STEM_TOP_BINS / CLUSTER;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    for (int i = threadIdx.x * 4; i < keys.count; i += THREADS * 4) {
+        stem_vec<unsigned, 4> u = keys.at(i);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (u.at[j] && (unsigned)((unsigned long long)u.at[j] >> (shift + bits)) == prefix)
+                atomicAdd(&bins[u.at[j] >> shift & ((1 << bits) - 1)], 1);
+    }
     __syncwarp();
     stem_top_meet<CLUSTER>();
-    if (warp == 0) { /* lane has digits 255 - 8 * lane and the seven below */
-        int own[8], sum = 0;
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            own[j] = 0;
+    if (CLUSTER > 1) {
+        for (int i = threadIdx.x; i < PART; i += THREADS) {
+            int sum = 0;
 #pragma unroll
             for (int r = 0; r < CLUSTER; r++)
-                own[j] += stem_top_remote<CLUSTER>(&s->bins[round * STEM_TOP_BINS + 255 - 8 * lane - j], r);
-            sum += own[j];
-        }
-        int before = sum;
-#pragma unroll
-        for (int d = 1; d < 32; d <<= 1) {
-            int other = __shfl_up_sync(every, before, d);
-            before += lane >= d ? other : 0;
-        }
-        int total = __shfl_sync(every, before, 31);
-        before -= sum;
-        if (lane == 0 && total < want)
-            s->rest = 0;
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            if (before < want && want <= before + own[j]) {
-                s->digit = 255 - 8 * lane - j;
-                s->rest = want - before;
-            }
-            before += own[j];
+                sum += stem_top_remote<CLUSTER>(&bins[rank * PART + i], r);
+            s->all[rank * PART + i] = sum;
         }
         __syncwarp();
+        stem_top_meet<CLUSTER>();
     }
+    int own[EACH], sum = 0; /* from the largest digit on */
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        int bin = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
+        own[j] = CLUSTER > 1 ? stem_top_remote<CLUSTER>(&s->all[bin], bin / PART) : bins[bin];
+        sum += own[j];
+    }
+    int before = stem_top_below(sum);
+    if (lane == 31)
+        s->warp[warp] = before + sum;
     __syncthreads();
-    prefix = prefix << 8 | (unsigned)s->digit;
+    int of_warp = lane < THREADS / 32 ? s->warp[lane] : 0, up_to = stem_top_below(of_warp);
+    before += __shfl_sync(0xffffffffu, up_to, warp);
+    int total = __shfl_sync(0xffffffffu, up_to + of_warp, 31);
+    if (total < want)
+        return false;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        if (before < want && want <= before + own[j]) {
+            s->digit = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
+            s->rest = want - before;
+        }
+        before += own[j];
+    }
+    __syncwarp();
+    __syncthreads();
+    prefix = prefix << bits | (unsigned)s->digit;
     want = s->rest;
-    __syncthreads();
-    return want > 0;
+    return true;
 }
 
-/* Grid: rows * CLUSTER. KEPT: dynamic shared memory has room for this block's keys. lens may be NULL. */
+/* Grid: rows * CLUSTER. KEPT: dynamic shared memory has room for this block's keys, a multiple of 128. lens may be
+ * NULL. */
 template <int THREADS, int CLUSTER, bool KEPT>
 __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int *y, int n, int k)
 {
     STEM_DYNAMIC_SHARED(stem_smem); /* what other blocks of the cluster read is dynamic too: it lies alike in all */
+    const unsigned every = 0xffffffffu;
     stem_top_shared &s = *(stem_top_shared *)stem_smem;
-    unsigned *keys = (unsigned *)(stem_smem + sizeof(stem_top_shared));
+    unsigned *kept = (unsigned *)(stem_smem + sizeof(stem_top_shared));
     int rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0, row = blockIdx.x / CLUSTER, lane = threadIdx.x & 31;
     x += (long long)row * n;
     y += (long long)row * k;
+    for (int i = threadIdx.x; i < 3 * STEM_TOP_BINS; i += THREADS)
+        s.bins[i] = 0;
     stem_wait();
     stem_launch_dependents();
     int all = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n, share = (all + CLUSTER - 1) / CLUSTER;
-    int begin = min(rank * share, all), count = min(share, all - begin);
+    int begin = min(rank * share, all), count = min(share, all - begin), whole = (count + 127) / 128;
     x += begin;
-    for (int i = threadIdx.x; i < 4 * STEM_TOP_BINS; i += THREADS)
-        s.bins[i] = 0;
     if (KEPT) {
-#pragma unroll 4
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            keys[i] = stem_top_key(stem_load_fresh(x + i));
+#pragma unroll 8
+        for (int i = threadIdx.x; i < whole * 128; i += THREADS)
+            kept[i] = i < count ? stem_top_key(stem_load_fresh(x + i)) : 0;
     }
+    __syncwarp();
     __syncthreads();
-    auto key = [&](int i) { return KEPT ? keys[i] : stem_top_key(stem_load_fresh(x + i)); };
+    stem_top_keys keys = {KEPT ? kept : nullptr, x, count};
     unsigned threshold = 0;
     int want = k;
-    bool enough = true;
-#pragma unroll 1
-    for (int round = 0; round < 4 && enough; round++)
-        enough = stem_top_digit<THREADS, CLUSTER>(&s, key, count, round, threshold, want);
-    if (!enough) { /* all that can be chosen are */
-        threshold = 0;
+    if (!stem_top_digit<THREADS, CLUSTER>(&s, s.bins, keys, rank, 21, 11, threshold, want) ||
+        !stem_top_digit<THREADS, CLUSTER>(&s, s.bins + STEM_TOP_BINS, keys, rank, 10, 11, threshold, want) ||
+        !stem_top_digit<THREADS, CLUSTER>(&s, s.bins + 2 * STEM_TOP_BINS, keys, rank, 0, 10, threshold, want)) {
+        threshold = 0; /* there are fewer: all that can be chosen are */
         want = 0;
     }
     /* each warp has a contiguous piece, for which it counts keys above the threshold and equal to it */
-    int warp = threadIdx.x >> 5, piece = (count + THREADS - 1) / THREADS * 32;
-    int from = min(warp * piece, count), to = min(from + piece, count), above = 0, equal = 0;
-    for (int i = from; i < to; i += 32) {
-        unsigned u = i + lane < to ? key(i + lane) : 0;
-        above += __popc(__ballot_sync(0xffffffffu, u > threshold));
-        equal += __popc(__ballot_sync(0xffffffffu, u == threshold && u));
+    int warp = threadIdx.x >> 5, piece = (whole + THREADS / 32 - 1) / (THREADS / 32) * 128;
+    int from = min(warp * piece, whole * 128), to = min(from + piece, whole * 128), above = 0, equal = 0;
+    for (int i = from + lane * 4; i < to; i += 128) {
+        stem_vec<unsigned, 4> u = keys.at(i);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            above += u.at[j] > threshold;
+            equal += u.at[j] == threshold && u.at[j];
+        }
     }
+#pragma unroll
+    for (int d = 16; d; d >>= 1) {
+        above += __shfl_xor_sync(every, above, d);
+        equal += __shfl_xor_sync(every, equal, d);
+    }
+    __syncthreads(); /* s.warp has been read */
     if (lane == 0) {
         s.warp[warp] = above;
         s.warp_equal[warp] = equal;
     }
+    __syncwarp();
     __syncthreads();
-    int above_before, equal_before, above_all = lane < THREADS / 32 ? s.warp[lane] : 0,
-                                    equal_all = lane < THREADS / 32 ? s.warp_equal[lane] : 0;
-    above_before = lane < warp ? above_all : 0;
-    equal_before = lane < warp ? equal_all : 0;
+    int above_all = lane < THREADS / 32 ? s.warp[lane] : 0, equal_all = lane < THREADS / 32 ? s.warp_equal[lane] : 0;
+    int above_before = lane < warp ? above_all : 0, equal_before = lane < warp ? equal_all : 0;
 #pragma unroll
     for (int d = 16; d; d >>= 1) {
-        above_all += __shfl_xor_sync(0xffffffffu, above_all, d);
-        equal_all += __shfl_xor_sync(0xffffffffu, equal_all, d);
-        above_before += __shfl_xor_sync(0xffffffffu, above_before, d);
-        equal_before += __shfl_xor_sync(0xffffffffu, equal_before, d);
+        above_all += __shfl_xor_sync(every, above_all, d);
+        equal_all += __shfl_xor_sync(every, equal_all, d);
+        above_before += __shfl_xor_sync(every, above_before, d);
+        equal_before += __shfl_xor_sync(every, equal_before, d);
     }
     if (CLUSTER > 1) {
         if (threadIdx.x == 0) {
@@ -181,15 +212,24 @@ __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int 
         }
         stem_cluster_sync();
     }
-    unsigned below = (1u << lane) - 1;
-    for (int i = from; i < to; i += 32) {
-        unsigned u = i + lane < to ? key(i + lane) : 0;
-        unsigned over = __ballot_sync(0xffffffffu, u > threshold), same = __ballot_sync(0xffffffffu, u == threshold && u);
-        int e = equal_before + __popc(same & below), place = above_before + __popc(over & below) + min(e, want);
-        if ((over >> lane & 1) || ((same >> lane & 1) && e < want))
-            y[place] = begin + i + lane;
-        above_before += __popc(over);
-        equal_before += __popc(same);
+    for (int i = from + lane * 4; i < to; i += 128) {
+        stem_vec<unsigned, 4> u = keys.at(i);
+        int own = 0; /* above in the low half, equal in the high one */
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            own += (u.at[j] > threshold) + (u.at[j] == threshold && u.at[j] ? 0x10000 : 0);
+        int before = stem_top_below(own), a = above_before + (before & 0xffff), e = equal_before + (before >> 16);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            bool over = u.at[j] > threshold, same = u.at[j] == threshold && u.at[j];
+            if (over || (same && e < want))
+                y[a + min(e, want)] = begin + i + j;
+            a += over;
+            e += same;
+        }
+        int group = __shfl_sync(every, before + own, 31);
+        above_before += group & 0xffff;
+        equal_before += group >> 16;
     }
     for (int i = above_all + min(equal_all, want) + rank * THREADS + threadIdx.x; i < k; i += THREADS * CLUSTER)
         y[i] = -1;
