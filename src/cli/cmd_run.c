@@ -24,6 +24,8 @@ enum {
     OPT_WEIGHTS,
     OPT_INDEX,
     OPT_PROFILE,
+    OPT_INPUT,
+    OPT_SAVE,
 };
 
 static const struct argp_option options[] = {
@@ -37,6 +39,9 @@ static const struct argp_option options[] = {
      "Load weights from a .safetensors file, a checkpoint's directory or its index, by the names that the program gives or "
      "its own; may be given several times",
      11},
+    {"input", OPT_INPUT, "FILE", 0,
+     "Load inputs, and what state starts with, by name from a .safetensors file; may be given several times", 11},
+    {"save", OPT_SAVE, "FILE", 0, "Write outputs, state and what was written in place to a .safetensors file", 11},
     {"memory", OPT_POOL, "MODE", 0, "slab (default), pool", 11},
     {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
     {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},
@@ -87,6 +92,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_POOL: r->pool = word(state, arg, "--memory", memories) == 1; return 0;
     case OPT_COMPARE: word(state, arg, "--compare", oracles), r->compare = true; return 0;
     case OPT_AUDIT: r->audit = true; return 0;
+    case OPT_INPUT:
+        r->inputs = stem_xrealloc(r->inputs, (r->n_inputs + 1) * sizeof *r->inputs);
+        r->inputs[r->n_inputs++] = arg;
+        return 0;
+    case OPT_SAVE: r->save = arg; return 0;
     case OPT_PROFILE:
         r->profile = true;
         r->profile_path = arg;
@@ -121,6 +131,14 @@ static bool fits_device(const struct stem_run *r)
     return true;
 }
 
+bool stem_run_saves_one(const struct stem_run *r, const struct stem_plan *plan)
+{
+    if (!r->save || plan->n_variants == 1)
+        return true;
+    stem_cli_error("--save is for one specialisation, and there are %u: give one size for each --dim", plan->n_variants);
+    return false;
+}
+
 int stem_cmd_run(int argc, char **argv)
 {
     struct stem_run r = {.iters = 20, .warmup = 3, .seed = 1};
@@ -137,6 +155,7 @@ int stem_cmd_run(int argc, char **argv)
         }
     }
     free(r.weights);
+    free(r.inputs);
     stem_cli_compile_free(&r.compile);
     return status;
 }

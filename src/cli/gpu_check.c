@@ -98,6 +98,22 @@ void stem_replay_free(struct stem_gpu *g, struct stem_replay *p)
     *p = (struct stem_replay){0};
 }
 
+bool stem_gpu_input(struct stem_gpu *g, const struct stem_plan_buffer *b, uint64_t at, bool *found,
+                    struct stem_rt_error *err)
+{
+    *found = false;
+    if (!g->inputs || (b->kind != STEM_BUFFER_INPUT && b->kind != STEM_BUFFER_STATE))
+        return true;
+    void *host = stem_xmalloc(b->bytes);
+    bool fine = stem_weights_load(g->inputs, b, host, found);
+    if (!fine)
+        *err = (struct stem_rt_error){.status = STEM_E_WRONG_SHAPE, .message = "the input does not fit"};
+    else if (*found)
+        fine = stem_rt_upload(g->rt, at, host, b->bytes, err) == STEM_OK;
+    free(host);
+    return fine;
+}
+
 static bool poison_outputs(struct stem_gpu *g, const struct stem_cli_exec *e, uint32_t variant,
                            struct stem_rt_error *err)
 {
@@ -105,7 +121,11 @@ static bool poison_outputs(struct stem_gpu *g, const struct stem_cli_exec *e, ui
     bool fine = true;
     for (uint32_t i = 0; fine && i < e->plan->n_external; i++) {
         enum stem_buffer_kind kind = v->buffers[i].kind;
+        bool found = false;
         if (!stem_cli_is_result(v, i))
+            continue;
+        fine = stem_gpu_input(g, &v->buffers[i], stem_exec_address(e->exec, i), &found, err);
+        if (!fine || found)
             continue;
         if (kind == STEM_BUFFER_INPUT || (kind == STEM_BUFFER_STATE && e->no_state)) {
             fine = stem_rt_fill(g->rt, &v->buffers[i], g->seed, stem_exec_address(e->exec, i), err) == STEM_OK;
@@ -165,6 +185,8 @@ int stem_gpu_check_bits(struct stem_gpu *g, uint32_t variant, struct stem_replay
     stem_progress_end(&bar);
     if (status == STEM_EXIT_OK) {
         stem_results_print(v, &want);
+        if (g->save && !stem_weights_save(v, &want, g->save))
+            status = STEM_EXIT_WORLD;
         printf("  same bits      as the one-stream schedule, %u replays%s\n", same, poison ? ", slab poisoned with NaN before each" : "");
     } else if (status == STEM_EXIT_DIFFER) {
         printf("  DIFFERS from the one-stream schedule after %u equal replays: %s\n", same, where);

@@ -8,6 +8,7 @@
 
 #include "cli/device.h"
 #include "cli/run.h"
+#include "cli/weights.h"
 
 struct stem_gpu {
     struct stem_rt *rt;
@@ -17,6 +18,8 @@ struct stem_gpu {
     struct stem_cli_exec many, one; /* `one` is bound to the buffers of `many` */
     uint8_t *poison;                /* plan.slab_bytes of 0xff */
     uint64_t poison_bytes;
+    const struct stem_weights *inputs; /* of --input, or NULL */
+    const char *save;                  /* where the reference's results go, or NULL */
     uint64_t seed; /* of inputs that are filled anew because the program writes them */
 };
 
@@ -46,6 +49,10 @@ bool stem_replay_new(struct stem_gpu *g, uint32_t variant, enum stem_run_by by, 
 bool stem_replay(struct stem_gpu *g, struct stem_replay *p, struct stem_rt_error *err);
 void stem_replay_free(struct stem_gpu *g, struct stem_replay *p);
 
+/* Uploads what --input has for a buffer; *found false if it has nothing. False with *err set, or after an error message with
+ * *err clear. */
+bool stem_gpu_input(struct stem_gpu *g, const struct stem_plan_buffer *b, uint64_t at, bool *found,
+                    struct stem_rt_error *err);
 /* State zeroed, outputs poisoned, optionally the slab too; launched, waited for, results downloaded. */
 bool stem_gpu_execute(struct stem_gpu *g, struct stem_replay *p, bool poison, struct stem_results *r,
                       struct stem_rt_error *err);

@@ -23,8 +23,13 @@ struct stem_run {
     uint32_t device_index;
     const char **weights; /* .safetensors files */
     uint32_t n_weights;
+    const char **inputs; /* .safetensors files */
+    uint32_t n_inputs;
+    const char *save; /* .safetensors file for the results; NULL: none */
 };
 
+/* False after an error message: --save is for one specialisation. */
+bool stem_run_saves_one(const struct stem_run *r, const struct stem_plan *plan);
 /* Each compiles, runs, prints to standard output, and returns the exit status. */
 int stem_run_cpu(struct stem_run *r);
 /* STEM_RUN_AUTO: where no GPU is found, *no_gpu is set, nothing is printed and the status means nothing. */

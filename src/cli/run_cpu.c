@@ -20,6 +20,7 @@ struct host {
     uint8_t **data; /* for each external buffer */
     bool owner;     /* of data */
     uint64_t seed;
+    const struct stem_weights *inputs; /* of --input, or NULL */
 };
 
 static uint64_t memory_of_machine(void)
@@ -64,6 +65,19 @@ static bool host_new(struct host *h, const struct stem_plan *plan, const struct 
     return true;
 }
 
+/* What a buffer of the caller holds before a launch: what --input has; else inputs by the rule, state zero, outputs NaN. */
+static bool start(struct host *h, const struct stem_plan_buffer *b, void *to)
+{
+    bool found = false;
+    if (h->inputs && b->kind != STEM_BUFFER_OUTPUT && !stem_weights_load(h->inputs, b, to, &found))
+        return false;
+    if (!found && b->kind == STEM_BUFFER_INPUT)
+        stem_fill(b, h->seed, to);
+    else if (!found)
+        memset(to, b->kind == STEM_BUFFER_OUTPUT ? 0xff : 0, b->bytes);
+    return true;
+}
+
 static bool fill(struct host *h, uint32_t variant, const struct stem_run *r, struct stem_weights *files)
 {
     const struct stem_plan_variant *v = &h->plan->variants[variant];
@@ -73,7 +87,9 @@ static bool fill(struct host *h, uint32_t variant, const struct stem_run *r, str
         bool found = false;
         if (files && v->buffers[i].kind == STEM_BUFFER_WEIGHT)
             fine = stem_weights_load(files, &v->buffers[i], h->data[i], &found);
-        if (!found)
+        if (v->buffers[i].kind != STEM_BUFFER_WEIGHT)
+            fine = start(h, &v->buffers[i], h->data[i]);
+        else if (!found)
             stem_fill(&v->buffers[i], r->seed, h->data[i]);
         stem_progress_step(&bar, i, h->plan->n_external);
     }
@@ -90,10 +106,8 @@ static bool execute(struct host *h, uint32_t variant, const struct stem_cpu_opti
         stem_cpu_bind(h->cpu, variant, i, h->data[i]);
         if (!stem_cli_is_result(v, i))
             continue;
-        if (v->buffers[i].kind == STEM_BUFFER_INPUT)
-            stem_fill(&v->buffers[i], h->seed, h->data[i]);
-        else
-            memset(h->data[i], v->buffers[i].kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
+        if (!start(h, &v->buffers[i], h->data[i]))
+            return false;
         r->bytes += v->buffers[i].bytes;
     }
     char *error = NULL;
@@ -162,6 +176,7 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
         if (!differs)
             printf("  equal to the one-stream schedule bit for bit: issue order, latest first, %u random legal orders\n",
                    r->orders);
+        fine = !r->save || stem_weights_save(v, &reference, r->save);
     }
     stem_results_free(&reference);
     return !fine ? STEM_EXIT_WORLD : differs ? STEM_EXIT_DIFFER : STEM_EXIT_OK;
@@ -170,7 +185,7 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
 static int run_plans(const struct stem_plan *plan, const struct stem_plan *single, const struct stem_run *r)
 {
     struct host many = {0}, one = {0};
-    struct stem_weights *files = NULL;
+    struct stem_weights *files = NULL, *inputs = NULL;
     int status = STEM_EXIT_WORLD;
     if (stem_cli_device_bytes(plan) > memory_of_machine() / 4 * 3) {
         stem_cli_error("the program needs %s of memory for its weights, more than this machine has; make it smaller with -D "
@@ -180,8 +195,14 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     }
     if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))
         return STEM_EXIT_WORLD;
-    if (host_new(&many, plan, NULL) && host_new(&one, single, &many)) {
+    bool fine = !r->n_inputs || (inputs = stem_weights_open(r->inputs, r->n_inputs));
+    if (fine && inputs && !stem_weights_fit(inputs, &plan->variants[0])) {
+        fine = false;
+        status = STEM_EXIT_INPUT;
+    }
+    if (fine && host_new(&many, plan, NULL) && host_new(&one, single, &many)) {
         many.seed = one.seed = r->seed;
+        many.inputs = one.inputs = inputs;
         status = STEM_EXIT_OK;
         for (uint32_t v = 0; status == STEM_EXIT_OK && v < plan->n_variants; v++) {
             printf("%s%s%s on the CPU device\n", plan->name, plan->n_dims ? ", " : "", stem_cli_dims(plan, v));
@@ -191,6 +212,7 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     host_free(&one);
     host_free(&many);
     stem_weights_close(files);
+    stem_weights_close(inputs);
     return status;
 }
 
@@ -200,7 +222,9 @@ int stem_run_cpu(struct stem_run *r)
     struct stem_compiled *many = stem_cli_compile(&r->compile, &status), *one = NULL;
     if (many)
         one = stem_cli_compile_single(&r->compile, &status);
-    if (many && one && many->plan && one->plan)
+    if (many && one && many->plan && one->plan && !stem_run_saves_one(r, many->plan))
+        status = STEM_EXIT_USAGE;
+    else if (many && one && many->plan && one->plan)
         status = run_plans(many->plan, one->plan, r);
     stem_compiled_free(one);
     stem_compiled_free(many);

@@ -45,6 +45,22 @@ static bool load_weights(struct stem_gpu *g, uint32_t variant, const struct stem
     return fine;
 }
 
+/* Those that the program only reads; what it writes is loaded before each launch. */
+static bool load_inputs(struct stem_gpu *g, uint32_t variant, int *status)
+{
+    const struct stem_plan_variant *v = &g->many.plan->variants[variant];
+    struct stem_rt_error err;
+    bool fine = true, found;
+    for (uint32_t i = 0; fine && i < g->many.plan->n_external; i++)
+        fine = stem_gpu_input(g, &v->buffers[i], stem_exec_address(g->many.exec, i), &found, &err);
+    if (!fine) {
+        if (err.status != STEM_E_WRONG_SHAPE) /* it was said already */
+            stem_cli_rt_error(&err);
+        *status = err.status == STEM_E_WRONG_SHAPE ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+    }
+    return fine;
+}
+
 static const char *const way[] = {"own graph by capture", "own graph node by node",
                                   "recorded into a caller's capture", "eager"};
 
@@ -77,7 +93,7 @@ static int run_variant(struct stem_gpu *g, uint32_t variant, const struct stem_r
     int status = STEM_EXIT_OK;
     if (stem_exec_fill(g->many.exec, variant, r->seed, &err) != STEM_OK)
         return stem_cli_rt_error(&err);
-    if (!load_weights(g, variant, r, &err, &status))
+    if (!load_weights(g, variant, r, &err, &status) || !load_inputs(g, variant, &status))
         return status;
     if (!stem_replay_new(g, variant, r->by, &p, &err))
         return stem_cli_rt_error(&err);
@@ -118,6 +134,24 @@ static int run_all(struct stem_gpu *g, const struct stem_run *r, const struct st
     return status;
 }
 
+/* With the files of --input open. */
+static int run_with_inputs(struct stem_gpu *g, const struct stem_run *r, const struct stem_source *source)
+{
+    struct stem_weights *inputs = NULL;
+    int status = STEM_EXIT_INPUT;
+    if (!stem_run_saves_one(r, g->many.plan))
+        return STEM_EXIT_USAGE;
+    if (r->n_inputs && !(inputs = stem_weights_open(r->inputs, r->n_inputs)))
+        return STEM_EXIT_WORLD;
+    g->inputs = inputs;
+    g->save = r->save;
+    if (!inputs || stem_weights_fit(inputs, &g->many.plan->variants[0]))
+        status = run_all(g, r, source);
+    g->inputs = NULL;
+    stem_weights_close(inputs);
+    return status;
+}
+
 static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
 {
     struct stem_rt_error err;
@@ -133,7 +167,7 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
         } else if ((one = stem_cli_compile_single(&r->compile, &status)) && one->plan) {
             struct stem_exec_options o = {.memory = r->pool ? STEM_MEMORY_POOL : STEM_MEMORY_SLAB};
             if (stem_gpu_load(g, many->plan, one->plan, &o, &err))
-                status = run_all(g, r, many->source);
+                status = run_with_inputs(g, r, many->source);
             else
                 status = stem_cli_rt_error(&err);
         }

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/arena.h"
 #include "cli/cli.h"
+#include "cli/device.h"
 #include "runtime/mainstem_rt.h"
 
 struct stem_weights {
@@ -52,4 +55,74 @@ bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buff
     if (s)
         stem_cli_error("%s", err.message);
     return !s;
+}
+
+static bool is_start(const struct stem_plan_buffer *b)
+{
+    return b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_STATE;
+}
+
+bool stem_weights_fit(const struct stem_weights *w, const struct stem_plan_variant *v)
+{
+    const char *names = "none";
+    struct stem_arena *a = stem_arena_new();
+    bool fit = false;
+    for (uint32_t i = 0; i < v->n_buffers && !fit; i++) {
+        if (!is_start(&v->buffers[i]))
+            continue;
+        names =
+            strcmp(names, "none") ? stem_arena_printf(a, "%s, %s", names, v->buffers[i].name) : v->buffers[i].name;
+        for (uint32_t k = 0; k < w->n && !fit; k++)
+            fit = stem_safetensors_find(w->file[k], v->buffers[i].name) != NULL;
+    }
+    if (!fit)
+        stem_cli_error("no tensor of --input is an input or a state of the program; it has: %s", names);
+    stem_arena_free(a);
+    return fit;
+}
+
+/* ---- results ---- */
+
+static json_t *entry(const struct stem_plan_buffer *b, uint64_t at)
+{
+    static const char *const name[STEM_N_DTYPES] = {
+        [STEM_F32] = "F32",        [STEM_F16] = "F16", [STEM_BF16] = "BF16",
+        [STEM_F8E4M3] = "F8_E4M3", [STEM_I32] = "I32", [STEM_I64] = "I64"};
+    const char *dtype = name[b->dtype] ? name[b->dtype] : "U8";
+    json_t *shape = json_array();
+    for (uint32_t i = 0; i < b->rank && (name[b->dtype] || b->dtype == STEM_U8); i++)
+        json_array_append_new(shape, json_integer(b->dim[i]));
+    if (!name[b->dtype] && b->dtype != STEM_U8)
+        json_array_append_new(shape, json_integer((json_int_t)b->bytes));
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", dtype, "shape", shape, "data_offsets", (json_int_t)at,
+                     (json_int_t)(at + b->bytes));
+}
+
+bool stem_weights_save(const struct stem_plan_variant *v, const struct stem_results *r, const char *path)
+{
+    json_t *header = json_object();
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < v->n_buffers; i++)
+        if (stem_cli_is_result(v, i)) {
+            json_object_set_new(header, v->buffers[i].name, entry(&v->buffers[i], at));
+            at += v->buffers[i].bytes;
+        }
+    char *text = json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    if (!text) {
+        stem_cli_error("cannot write '%s': a tensor's name is no UTF-8", path);
+        return false;
+    }
+    /* The format wants the length of the header first, and data on multiples of eight bytes. */
+    size_t len = strlen(text), padded = (len + 7) / 8 * 8;
+    uint8_t *file = stem_xmalloc(8 + padded + at);
+    for (int i = 0; i < 8; i++)
+        file[i] = (uint8_t)((uint64_t)padded >> 8 * i);
+    memset(file + 8, ' ', padded);
+    memcpy(file + 8, text, len);
+    memcpy(file + 8 + padded, r->data, at);
+    bool fine = stem_cli_write(path, file, 8 + padded + at);
+    free(file);
+    free(text);
+    return fine;
 }

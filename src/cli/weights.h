@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights from .safetensors files and checkpoints of several of them, by name.
+ * Weights and inputs from .safetensors files and checkpoints of several of them, by name; results into one file.
  */
 #ifndef STEM_CLI_WEIGHTS_H
 #define STEM_CLI_WEIGHTS_H
@@ -19,5 +19,11 @@ void stem_weights_close(struct stem_weights *w); /* NULL is fine */
  * *found false. Of another shape or dtype, a part of them, or none though the program says which: false after an error
  * message. */
 bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buffer *b, void *to, bool *found);
+/* Of --input: true if one of the files has an input or a state of the variant; else false after an error message. */
+bool stem_weights_fit(const struct stem_weights *w, const struct stem_plan_variant *v);
+
+struct stem_results;
+/* What a launch left behind, as one .safetensors file; packed elements as bytes. False after an error message. */
+bool stem_weights_save(const struct stem_plan_variant *v, const struct stem_results *r, const char *path);
 
 #endif

@@ -30,7 +30,7 @@ static const char *usual_name(const char *text)
 {
     static const char *const table[][2] = {
         {"float", "f32"},    {"float32", "f32"},    {"fp32", "f32"},           
-        {"bfloat16", "bf16"},  {"float8_e4m3fn", "f8e4m3"}, {"fp8", "f8e4m3"},   {"e4m3", "f8e4m3"},
+        {"bfloat16", "bf16"}, {"float16", "f16"}, {"half", "f16"}, {"fp16", "f16"},  {"float8_e4m3fn", "f8e4m3"}, {"fp8", "f8e4m3"},   {"e4m3", "f8e4m3"},
         {"fp4", "nvfp4"},    {"int", "i32"},        {"int32", "i32"},          {"int64", "i64"},    {"long", "i64"},
         {"uint8", "u8"},     {"byte", "u8"},
     };

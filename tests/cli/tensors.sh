@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# run --input and --save, on the CPU device and under the stand-in driver: the numbers that went in and came out.
+set -u
+here=$SRCDIR/tests/cli
+scratch=$BUILDDIR/tests/scratch/tensors
+command -v python3 >/dev/null 2>&1 || { echo 'skipped: no python3'; exit 77; }
+rm -rf "$scratch" && mkdir -p "$scratch" || exit 99
+passed=0 failed=0
+is() { # WHAT GOT EXPECTED
+    if [ "$2" = "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL: $1: got '$2', expected '$3'"; fi
+}
+file=$here/tensors.stem
+python3 -B "$here/tensors.py" write "$scratch/in" x=1,2,3,4,5,6,7,8:2 seen=10,20,30,40:0
+python3 -B "$here/tensors.py" write "$scratch/state" total=0.5,0.5,0.5,0.5:0
+want='bits BF16 [2, 4] 1 2 3 4 5 6 7 8
+seen F32 [4] 16 28 40 52
+total F32 [4] 6.5 8.5 10.5 12.5
+y F32 [2, 4] 2 4 6 8 10 12 14 16'
+"$MAINSTEM" run "$file" --device=cpu --orders=4 --input="$scratch/in" --input="$scratch/state" --save="$scratch/out" >"$scratch/log" 2>&1
+is 'the CPU device' "$? $(python3 -B "$here/tensors.py" show "$scratch/out")" "0 $want"
+"$MAINSTEM" run "$file" --device=cpu --input="$scratch/in" --input="$scratch/out" --save="$scratch/again" >"$scratch/log" 2>&1
+is 'what was saved loads, and later files win' "$? $(python3 -B "$here/tensors.py" show "$scratch/again" | grep '^[st]')" '0 seen F32 [4] 22 36 50 64
+total F32 [4] 12.5 16.5 20.5 24.5'
+
+# The same on a GPU, of builtin ops alone: the stand-in has no compiler for others.
+cat >"$scratch/plain.stem" <<'END'
+module plain;
+model net(x: f32[2, 4]) -> (y: f32[2, 4], bits: bf16[2, 4]) { return x + x, bf16(x); }
+END
+"$MAINSTEM" compile -q "$scratch/plain.stem" --arch=sm_90 -o "$scratch/plan" --emit=plan || exit 99
+MAINSTEM_LIBCUDA=$BUILDDIR/.libs/libfakegpu.so MAINSTEM_NVRTC=$BUILDDIR/.libs/libfakecuda.so MAINSTEM_CACHE='' \
+    FAKEGPU_PLAN=$scratch/plan/plain.plan.json "$MAINSTEM" run "$scratch/plain.stem" --device=gpu --iters=2 --input="$scratch/in" \
+    --save="$scratch/gpu" >"$scratch/log" 2>&1
+is 'the GPU' "$? $(python3 -B "$here/tensors.py" show "$scratch/gpu")" "0 $(echo "$want" | grep '^[by]')"
+
+fails() { # STATUS WORDS ARGUMENT...
+    status=$1 words=$2 && shift 2
+    "$MAINSTEM" run "$file" --device=cpu "$@" >"$scratch/log" 2>&1
+    is "$*" "$? $(grep -c "$words" "$scratch/log")" "$status 1"
+}
+python3 -B "$here/tensors.py" write "$scratch/shape" x=1,2,3:0
+python3 -B "$here/tensors.py" write "$scratch/other" z=1:0
+fails 1 'x' --input="$scratch/shape"
+fails 1 'no tensor of --input is an input or a state of the program; it has: x, seen, total' --input="$scratch/other"
+fails 3 'nothing' --input="$scratch/nothing"
+fails 2 'one size for each --dim' --dim T=1,2 --save="$scratch/out"
+fails 3 'cannot write' --save="$scratch/nowhere/out"
+echo "tensors: $passed passed, $failed failed"
+[ $failed -eq 0 ]
