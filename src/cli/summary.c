@@ -58,6 +58,17 @@ static uint32_t streams_used(const struct stem_plan *p, const struct stem_plan_v
     return used;
 }
 
+static void print_events(const struct stem_plan *p, const struct stem_plan_variant *v)
+{
+    struct stem_arena *a = stem_arena_new();
+    uint32_t lanes = stem_lane_events(p, v, a), needed = v->n_events - lanes;
+    printf("  events         %u (bound %u, %s", v->n_events, v->events_bound, over(needed, v->events_bound));
+    if (lanes)
+        printf(" but for %u that save lanes", lanes);
+    printf(")\n");
+    stem_arena_free(a);
+}
+
 static void print_variant(const struct stem_plan *p, const struct stem_plan_variant *v)
 {
     uint32_t ops_on[32], n_weights, n_states;
@@ -77,7 +88,7 @@ static void print_variant(const struct stem_plan *p, const struct stem_plan_vari
             comma = ", ";
         }
     printf(")\n  lanes          %u predicted\n", v->lanes);
-    printf("  events         %u (bound %u, %s)\n", v->n_events, v->events_bound, over(v->n_events, v->events_bound));
+    print_events(p, v);
     printf("  slab           %s (bound %s, %s)\n", stem_cli_bytes(v->slab_bytes), stem_cli_bytes(v->slab_bound),
            over(v->slab_bytes, v->slab_bound));
     printf("  weights        %s in %u tensors", stem_cli_bytes(weights), n_weights);
@@ -89,7 +100,7 @@ static void print_variant(const struct stem_plan *p, const struct stem_plan_vari
     print_time(v->total_us);
     printf(" one stream, ");
     print_time(v->floor_us);
-    printf(" floor by bytes\n");
+    printf(" floor\n");
 }
 
 void stem_summary_print(const struct stem_plan *p)

@@ -1,6 +1,6 @@
 # What people look at: the schedule as text, DOT, trace, page, comparison.
 libstem_core_la_SOURCES += \
-	%D%/data.c %D%/diff.c %D%/diff.h %D%/diff_html.c %D%/diff_pair.c %D%/dot.c %D%/files.h %D%/fold.c %D%/grid.c %D%/grid.h %D%/html.c %D%/op_lanes.c %D%/profile.c %D%/report.h %D%/text.c \
+	%D%/before.c %D%/data.c %D%/diff.c %D%/diff.h %D%/diff_html.c %D%/diff_pair.c %D%/dot.c %D%/files.h %D%/fold.c %D%/grid.c %D%/grid.h %D%/html.c %D%/op_lanes.c %D%/profile.c %D%/report.h %D%/text.c \
 	%D%/text8.c %D%/text8.h %D%/timeline.c %D%/trace.c
 
 # The page, built into the library as text; scripts in this order.

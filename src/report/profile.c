@@ -35,7 +35,7 @@ struct map {
     struct stem_profile *out;
     uint32_t *event;            /* by op: its record, STEM_NONE: none yet */
     uint32_t *op_class, *class; /* by op, by record; op_class STEM_NONE: an extern op */
-    uint32_t *clock, *at;       /* by op and stream: how many ops of it come before; by op: place on its stream */
+    struct stem_before before;
     bool *proven;               /* by op */
     const char *why;
 };
@@ -76,32 +76,9 @@ static void classify(struct map *m)
     stem_strtab_free(t);
 }
 
-/* What happens before each op whatever the timing: the edges, and segments one after another. */
-static void find_clocks(struct map *m)
-{
-    uint32_t n = m->v->n_ops, streams = m->p->n_streams, e = 0;
-    uint32_t *done = STEM_NEW_ARRAY(m->a, uint32_t, streams), *before = STEM_NEW_ARRAY(m->a, uint32_t, streams);
-    m->clock = STEM_NEW_ARRAY(m->a, uint32_t, (size_t)n * streams + 1);
-    m->at = STEM_NEW_ARRAY(m->a, uint32_t, n + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t *mine = m->clock + (size_t)i * streams;
-        if (i && m->v->ops[i].segment != m->v->ops[i - 1].segment)
-            memcpy(before, done, streams * sizeof *before);
-        memcpy(mine, before, streams * sizeof *mine);
-        for (; e < m->v->n_edges && m->v->edges[e].to <= i; e++) {
-            uint32_t from = m->v->edges[e].from, s = m->v->ops[from].stream;
-            const uint32_t *other = m->clock + (size_t)from * streams;
-            for (uint32_t k = 0; k < streams; k++)
-                mine[k] = other[k] > mine[k] ? other[k] : mine[k];
-            mine[s] = m->at[from] + 1 > mine[s] ? m->at[from] + 1 : mine[s];
-        }
-        m->at[i] = done[m->v->ops[i].stream]++;
-    }
-}
-
 static bool comes_before(const struct map *m, uint32_t a, uint32_t b)
 {
-    return m->clock[(size_t)b * m->p->n_streams + m->v->ops[a].stream] > m->at[a];
+    return stem_before(&m->before, a, b);
 }
 
 /* ---- records and ops of one class ---- */
@@ -363,7 +340,7 @@ bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant 
     memset(m.event, 0xff, (v->n_ops + 1) * sizeof *m.event);
     m.proven = STEM_NEW_ARRAY(a, bool, v->n_ops + 1);
     classify(&m);
-    find_clocks(&m);
+    stem_before_find(p, v, a, &m.before);
     if (!match(&m, used) || !match_externs(&m, used)) {
         *why = m.why;
         return false;

@@ -48,6 +48,18 @@ void stem_timeline_estimate(const struct stem_plan_variant *v, uint32_t n_stream
 bool stem_timeline_trace(const struct stem_plan *p, const struct stem_plan_variant *v, const char *text, size_t len,
                          struct stem_arena *a, struct stem_timeline *t, const char **why);
 
+/* ---- what happens before what (before.c) ---- */
+
+struct stem_before {
+    const struct stem_plan_variant *v;
+    uint32_t n_streams;
+    uint32_t *clock, *at; /* by op and stream: how many ops of it come before; by op: place on its stream */
+};
+void stem_before_find(const struct stem_plan *p, const struct stem_plan_variant *v, struct stem_arena *a,
+                      struct stem_before *b);
+/* True if `op` has ended, or been waited for, when `other` starts to work, whatever the timing. */
+bool stem_before(const struct stem_before *b, uint32_t op, uint32_t other);
+
 /* ---- what was measured (profile.c) ---- */
 
 enum stem_event_kind { STEM_EVENT_KERNEL, STEM_EVENT_MEMSET, STEM_EVENT_COPY };
@@ -86,6 +98,8 @@ struct stem_op_lanes { /* by op */
     uint32_t *by;    /* the op whose fault that is, STEM_NONE: nobody's */
 };
 void stem_op_lanes_find(const struct stem_plan_variant *v, struct stem_arena *a, struct stem_op_lanes *out);
+/* Events that are there for lanes alone: all their waits make edges that other edges imply. */
+uint32_t stem_lane_events(const struct stem_plan *p, const struct stem_plan_variant *v, struct stem_arena *a);
 
 /* ---- repeats (fold.c) ---- */
 

@@ -50,6 +50,8 @@ expect 2 "did you mean 'linear'" ops linera
 expect 0 'STEM1203' explain STEM1203
 expect 0 'STEM1203' explain 1203
 expect 0 'STEM1001' explain --all
+expect 0 'events +29 \(bound 23, at the bound but for 6 that save lanes\)' compile "$SRCDIR/tests/report/forks.stem" \
+    --no-fuse --pdl=off --order=side-first --lane-repair=always
 expect 0 'price: two or three streams are usual' explain STEM1239 # filled anew, not as the registry breaks lines
 expect 0 '^zero\(DTYPE\[SIZE' ops zero
 expect 0 'not called by this name' ops experts_up
