@@ -81,6 +81,15 @@ static uint32_t plain_shape(const int64_t *dim, uint32_t rank, uint64_t bits, ui
     return n;
 }
 
+/* A matrix whose rows the weight splits: [H * N, L] is [H, N, L]. */
+static bool is_matrix_of(const uint64_t *have, uint32_t n, const uint64_t *want, uint32_t m)
+{
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < m; i++)
+        rows *= want[i];
+    return n == 2 && m > 2 && have[0] == rows && have[1] == want[m - 1];
+}
+
 /* Sizes of 1 may be left out or added: a scale of [1] is one of [], and [128, 1] is [128]. */
 static bool fits(const struct stem_safetensor *t, const struct wanted *w)
 {
@@ -96,7 +105,7 @@ static bool fits(const struct stem_safetensor *t, const struct wanted *w)
     n = plain_shape(t->dim, t->rank, bits == of ? 0 : bits, have);
     m = plain_shape(b->dim + from, b->rank - from, bits == of ? 0 : of, want);
     if (!w->free || n == m)
-        return n == m && !memcmp(have, want, n * sizeof *have);
+        return (n == m && !memcmp(have, want, n * sizeof *have)) || (!w->free && is_matrix_of(have, n, want, m));
     return n == m + 1 && !memcmp(have + 1, want, m * sizeof *have);
 }
 

@@ -60,6 +60,9 @@ UNIT_TESTS += %D%/test_emit
 %C%_test_emit_SOURCES = %D%/test_emit.c %D%/unit.h
 %C%_test_emit_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_names
+%C%_test_names_SOURCES = %D%/test_names.c %D%/unit.h
+%C%_test_names_LDADD = libstem-core.la libstem-rt.la -lcunit
 UNIT_TESTS += %D%/test_checkpoint
 %C%_test_checkpoint_SOURCES = %D%/test_checkpoint.c %D%/unit.h
 %C%_test_checkpoint_LDADD = libstem-rt.la -lcunit

@@ -198,6 +198,7 @@ static void tensors_of_a_weight(void)
         {"s.{*}", STEM_F32, 2, {2, 1}, {0, 8, -1}},
         {"{s.0,s.1}", STEM_F32, 1, {2}, {0, 8, -1}},
         {"col", STEM_F32, 1, {5}, {0, 20, -1}},
+        {"q", STEM_BF16, 3, {2, 2, 3}, {10, 24, -1}}, /* rows that are split */
         {"packed", STEM_NVFP4, 2, {4, 8}, {0, 16, -1}},
         {"words", STEM_NVFP4, 2, {4, 8}, {0, 16, -1}},
         {"p.{*}", STEM_NVFP4, 2, {2, 8}, {0, 8, -1}},
@@ -247,6 +248,7 @@ static void tensors_that_do_not_fit(void)
         {"own", STEM_F32, 2, {2, 3}, STEM_E_WRONG_SHAPE, "'own' is F32[2, 2], the program wants F32[2, 3] for its weight 'w'"},
         {"own", STEM_BF16, 2, {2, 2}, STEM_E_WRONG_DTYPE, "'own' is F32[2, 2], the program wants BF16[2, 2]"},
         {"q", STEM_BF16, 2, {3, 4}, STEM_E_WRONG_SHAPE, "wants BF16[3, 4]"},
+        {"q", STEM_BF16, 3, {2, 3, 2}, STEM_E_WRONG_SHAPE, "wants BF16[2, 3, 2]"},
         {"{q,k}", STEM_BF16, 2, {7, 3}, STEM_E_WRONG_SHAPE, "'q' and what follows it up to 'k' have 36 bytes, the program wants 42"},
         {"{q,own}", STEM_BF16, 2, {6, 3}, STEM_E_WRONG_DTYPE, "'own' is F32[2, 2], the program wants BF16[rows, 3]"},
         {"{q,k}", STEM_BF16, 2, {6, 2}, STEM_E_WRONG_SHAPE, "'q' is BF16[4, 3], the program wants BF16[rows, 2]"},
