@@ -26,6 +26,21 @@ check() {
     fi
 }
 
+# What is fused changes no bit.
+bits() { "$MAINSTEM" run "$@" --pdl=$pdl ${FLAGS-} --device=gpu --iters=2 2>&1 | sed -n 's/.*output \([^:]*\).*\( bits .*\)/\1\2/p'; }
+same_bits() {
+    local want got
+    want=$(bits "$@" --no-fuse)
+    got=$(bits "$@")
+    n=$((n + 1))
+    if [ "$want" ] && [ "$got" = "$want" ]; then
+        echo "ok    $*: fused, the same bits --pdl=$pdl"
+    else
+        printf 'FAIL  %s --pdl=%s: fused, other bits\n%s\n%s\n' "$*" $pdl "$want" "$got"
+        fail=$((fail + 1))
+    fi
+}
+
 everything() {
 iters=20
 # shellcheck disable=SC2086
@@ -57,6 +72,12 @@ done
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=side-first --poison
     check $ex/dual_stream_moe.stem $small --dim T=4 --order=program --poison
 }
+# shellcheck disable=SC2086
+for t in 1 4 16 64; do
+    same_bits $ex/dual_stream_moe.stem $small --dim T=$t
+done
+same_bits $ex/qkv_three_streams.stem
+same_bits $ex/piecewise.stem
 check "$SRCDIR/tests/gpu/attention_ops.stem" --dim T=1,4,40 --compare=cpu
 check "$SRCDIR/tests/gpu/attention_ops.stem" --chaos --poison
 # Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.

@@ -23,9 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from torch_moe import EXPERTS, HIDDEN, INTER, TOPK, layer, make_weights, routed_gather
-
-BANDWIDTH = 4.3e12
+from torch_moe import EXPERTS, HIDDEN, INTER, TOPK, floor_us, layer, make_weights, routed_gather
 
 
 # ---- kernels ----
@@ -322,11 +320,6 @@ def tune(step, options, weights):
         best = min(best, (us, o), key=lambda v: v[0])
     assert best[1] is not None, "no block size fits"
     return best
-
-
-def floor_us(distinct):
-    shared = (EXPERTS + 2 * INTER + INTER) * HIDDEN * 2
-    return (distinct * 3 * INTER * HIDDEN * 2 + shared) / BANDWIDTH * 1e6
 
 
 def measure(t, grouped, a, weights):
