@@ -6,8 +6,9 @@ libstem_inject_la_LIBADD = -lpthread
 
 pkglib_LTLIBRARIES += libmainstem-inject.la
 libmainstem_inject_la_SOURCES = \
-	%D%/callback_abi.h %D%/init.c src/base/arena.c src/lanes/bound.c src/lanes/driver_580.c src/lanes/explain.c \
-	src/lanes/graph.c src/lanes/lanes.c src/lanes/reach.c src/lanes/relane.c src/lanes/repair.c runtime/error.c \
+	%D%/callback_abi.h %D%/init.c src/base/arena.c src/lanes/bound.c src/lanes/contract_580.c \
+	src/lanes/driver_580.c src/lanes/expand.c src/lanes/explain.c \
+	src/lanes/graph.c src/lanes/lanes.c src/lanes/reach.c src/lanes/relane.c src/lanes/relane_read.c src/lanes/repair.c runtime/error.c \
 	runtime/locate.c
 libmainstem_inject_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/runtime
 libmainstem_inject_la_LIBADD = libstem-inject.la

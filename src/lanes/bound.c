@@ -88,9 +88,15 @@ static uint32_t part_width(struct part *p)
     return kernels - matched;
 }
 
-uint32_t stem_lanes_bound(const struct stem_lane_graph *g)
+uint32_t stem_lanes_bound(const struct stem_lane_graph *given)
 {
     struct stem_arena *a = stem_arena_new();
+    const struct stem_lane_graph *g = given;
+    struct stem_lane_expanded x;
+    if (given->within) { /* child graphs opened; bodies left out, which makes the bound no larger */
+        stem_lane_expand(given, false, a, &x);
+        g = &x.graph;
+    }
     struct stem_lane_reach r;
     uint32_t width = 0;
     if (stem_lane_reach_init(&r, g, a)) {

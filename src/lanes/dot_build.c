@@ -10,7 +10,7 @@
 #include "lanes/read_dot.h"
 
 #define NONE UINT32_MAX
-#define MAX_FIELDS 8
+#define MAX_FIELDS 64 /* of a record of a conditional node: its bodies */
 
 struct dot_node {
     struct stem_sym name;
@@ -33,6 +33,8 @@ struct stem_dot_tables {
     STEM_VEC(struct dot_node) nodes;
     STEM_VEC(struct dot_edge) edges;
     STEM_VEC(struct stem_span) groups; /* names; 0: outside any subgraph */
+    STEM_VEC(uint32_t) group_of;       /* by symbol of the name; NONE: no such group */
+    STEM_VEC(struct stem_dot_hold) holds;
     uint32_t group;
 };
 
@@ -51,6 +53,8 @@ void stem_dot_tables_free(struct stem_dot_tables *t)
     stem_vec_free(&t->nodes);
     stem_vec_free(&t->edges);
     stem_vec_free(&t->groups);
+    stem_vec_free(&t->group_of);
+    stem_vec_free(&t->holds);
     free(t);
 }
 
@@ -212,6 +216,68 @@ static bool is_number(const char *s)
     return *s && s[strspn(s, "0123456789")] == '\0';
 }
 
+/* "3", or "3 (topoId: 5)" in verbose output. */
+static bool is_node_number(const char *s)
+{
+    size_t n = strspn(s, "0123456789");
+    return n && (!s[n] || !strncmp(s + n, " (topoId: ", 10));
+}
+
+/* The group of that name; NONE. */
+static uint32_t group_named(struct stem_dot_tables *t, const char *name)
+{
+    if (strncmp(name, "graph_", 6) != 0 || !is_number(name + 6))
+        return NONE;
+    struct stem_sym sym = stem_intern_n(t->names, name, strlen(name));
+    return sym.n < t->group_of.len ? t->group_of.at[sym.n] : NONE;
+}
+
+static void name_groups(struct stem_dot_tables *t)
+{
+    for (uint32_t g = 1; g < t->groups.len; g++) {
+        struct stem_sym sym = intern(t, t->groups.at[g]);
+        while (t->group_of.len <= sym.n)
+            stem_vec_push(&t->group_of, NONE);
+        if (t->group_of.at[sym.n] == NONE)
+            t->group_of.at[sym.n] = g;
+    }
+}
+
+/* A child graph's label, or a conditional node's, names what the node holds. */
+static void note_held(struct stem_dot_tables *t, const struct dot_node *n, const struct fields *f)
+{
+    for (uint32_t i = 0; i < f->len; i++) {
+        uint32_t held = group_named(t, f->at[i]);
+        if (held != NONE)
+            stem_vec_push(&t->holds, (struct stem_dot_hold){n->group, n->index, held});
+    }
+}
+
+/* Bytes of a memset: "(value,bytes)" in plain output; in verbose output a row of names, the last of them "height", and
+ * a row of values. 0 if the label does not tell. */
+static uint64_t memset_bytes(const struct fields *f)
+{
+    for (uint32_t i = 0; i < f->len; i++) {
+        const char *comma = strchr(f->at[i], ',');
+        if (f->at[i][0] == '(' && comma)
+            return strtoull(comma + 1, NULL, 10);
+        if (!strcmp(f->at[i], "height") && i + 8 < f->len) /* ... elementSize, width, height */
+            return strtoull(f->at[i + 6], NULL, 10) * strtoull(f->at[i + 7], NULL, 10) *
+                   strtoull(f->at[i + 8], NULL, 10);
+    }
+    return 0;
+}
+
+/* From or to the host: "(HtoD,4)" in plain output, "HOST (HOST PINNED)" in verbose output. */
+static bool is_transfer(const struct fields *f)
+{
+    for (uint32_t i = 0; i < f->len; i++)
+        if (!strncmp(f->at[i], "(H", 2) || !strncmp(f->at[i], "(DtoH", 5) || !strncmp(f->at[i], "HOST (", 6) ||
+            strstr(f->at[i], "MEMCPY (H") || strstr(f->at[i], "MEMCPY (DtoH"))
+            return true;
+    return false;
+}
+
 static const char *kernel_name(struct stem_arena *a, const char *field)
 {
     const char *cut = strstr(field, "<<<");
@@ -225,7 +291,7 @@ static enum stem_lane_kind read_label(struct stem_dot_tables *t, const struct do
 {
     struct stem_arena *scratch = stem_arena_new();
     struct fields f = split_label(t, n->attrs.label, scratch);
-    uint32_t first = f.len > 1 && is_number(f.at[0]) ? 1 : 0, kind = NONE;
+    uint32_t first = f.len > 1 && is_node_number(f.at[0]) ? 1 : 0, kind = NONE;
     *name = NULL;
     if (first < f.len)
         kind = kind_of_word(f.at[first]);
@@ -234,6 +300,12 @@ static enum stem_lane_kind read_label(struct stem_dot_tables *t, const struct do
     bool box = same(t, n->attrs.shape, "rectangle") || same(t, n->attrs.shape, "box");
     if (kind == NONE && first < f.len && box && strncmp(f.at[first], "graph_", 6) == 0 && is_number(f.at[first] + 6))
         kind = STEM_LANE_CHILD;
+    if (kind == STEM_LANE_MEMCPY && is_transfer(&f))
+        kind = STEM_LANE_TRANSFER;
+    if (kind == STEM_LANE_MEMSET)
+        kind = stem_lane_memset_kind(memset_bytes(&f));
+    if (kind == STEM_LANE_CHILD || kind == STEM_LANE_CONDITIONAL)
+        note_held(t, n, &f);
     if (kind == NONE && first < f.len && !is_number(f.at[first])) {
         kind = STEM_LANE_KERNEL;
         *name = kernel_name(a, f.at[first]);
@@ -374,6 +446,7 @@ bool stem_dot_finish(struct stem_dot_tables *t, struct stem_arena *a, struct ste
     }
     struct stem_lane_case *cases = STEM_NEW_ARRAY(a, struct stem_lane_case, t->groups.len);
     const struct numbered *list = sort_nodes(t, a);
+    name_groups(t);
     for (uint32_t i = 0, n; i < t->nodes.len; i += n) {
         for (n = 1; i + n < t->nodes.len && list[i + n].group == list[i].group; n++)
             continue;
@@ -383,7 +456,6 @@ bool stem_dot_finish(struct stem_dot_tables *t, struct stem_arena *a, struct ste
     struct stem_lane_edge *edges = STEM_NEW_ARRAY(a, struct stem_lane_edge, t->edges.len);
     if (!sort_edges(t, at, edges))
         return false;
-    out->len = 0;
     bool good = true;
     for (uint32_t g = 0; g < t->groups.len; g++) {
         if (!cases[g].graph.n)
@@ -391,8 +463,7 @@ bool stem_dot_finish(struct stem_dot_tables *t, struct stem_arena *a, struct ste
         cases[g].graph.edges = edges + at[g];
         cases[g].graph.n_edges = at[g + 1] - at[g];
         good &= without_cycle(t, &cases[g]);
-        cases[out->len++] = cases[g];
     }
-    out->at = cases;
+    stem_dot_nest(cases, t->groups.len, t->holds.at, t->holds.len, a, out);
     return good;
 }

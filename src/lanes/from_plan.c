@@ -13,7 +13,10 @@ static struct stem_lane_case segment_case(const struct stem_plan_variant *v, uin
     struct stem_lane_edge *edges = STEM_NEW_ARRAY(a, struct stem_lane_edge, v->n_edges);
     uint32_t m = 0;
     for (uint32_t i = 0; i < n; i++) {
-        kind[i] = v->ops[first + i].work == STEM_WORK_MEMSET ? STEM_LANE_MEMSET : STEM_LANE_KERNEL;
+        const struct stem_plan_op *op = &v->ops[first + i];
+        kind[i] = (uint8_t)(op->work == STEM_WORK_MEMSET && op->n_operands
+                                ? stem_lane_memset_kind(stem_tensor_extent(&op->operands[0].tensor))
+                                : STEM_LANE_KERNEL);
         name[i] = v->ops[first + i].name;
     }
     for (uint32_t i = 0; i < v->n_edges; i++) {

@@ -75,6 +75,22 @@ bool stem_lane_adj_build(const struct stem_lane_graph *g, struct stem_arena *a, 
     return true;
 }
 
+bool stem_lane_nesting_is_sound(const struct stem_lane_graph *g)
+{
+    for (uint32_t v = 0; g->within && v < g->n; v++) {
+        uint32_t w = g->within[v];
+        if (w == STEM_NO_NODE)
+            continue;
+        enum stem_lane_kind k = w < v ? stem_lane_kind_of(g, w) : STEM_LANE_KERNEL;
+        if (k != STEM_LANE_CHILD && k != STEM_LANE_CONDITIONAL)
+            return false;
+    }
+    for (uint32_t i = 0; g->within && i < g->n_edges; i++)
+        if (g->within[g->edges[i].from] != g->within[g->edges[i].to])
+            return false;
+    return true;
+}
+
 /* Nodes in topological order, as far as they go; for the others `missing` keeps how many parents were not reached. */
 static uint32_t peel(const struct stem_lane_adj *adj, uint32_t *order, uint32_t *missing)
 {

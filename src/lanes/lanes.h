@@ -38,9 +38,18 @@ struct stem_lane_graph {
     uint32_t n;
     const uint8_t *kind;     /* enum stem_lane_kind for each node; NULL: all are kernels */
     const char *const *name; /* for people; NULL, or NULL entries: "node N" */
+    /* The child-graph node, or the conditional node, that a node is in; it has a lower number. STEM_NO_NODE: none.
+     * NULL: none is in another. Edges join nodes that are in the same one. */
+    const uint32_t *within;
     const struct stem_lane_edge *edges;
     uint32_t n_edges;
 };
+
+/* How a memset of so many bytes is treated. */
+static inline enum stem_lane_kind stem_lane_memset_kind(uint64_t bytes)
+{
+    return bytes > STEM_LANE_SMALL_MEMSET ? STEM_LANE_FILL : STEM_LANE_MEMSET;
+}
 
 /* "kernel", "event wait": for people; "other" for what is no kind. */
 const char *stem_lane_kind_name(uint32_t kind);
@@ -85,10 +94,18 @@ const struct stem_lane_driver *stem_lane_driver_find(const char *name);
 const struct stem_lane_driver *stem_lane_driver_for(uint32_t branch, bool *measured);
 
 /* Lanes of every node. `driver` NULL: the newest. False, with nothing else done, if an edge names a node that does
- * not exist or goes from a node to itself, if the edges have a cycle, or above STEM_LANE_MAX_NODES nodes.
+ * not exist or goes from a node to itself, if the edges have a cycle, if nodes are not within others as above, or above
+ * STEM_LANE_MAX_NODES nodes.
  * Time near-linear in nodes and edges. */
 bool stem_lanes_predict(const struct stem_lane_driver *driver, const struct stem_lane_graph *g, struct stem_arena *a,
                         struct stem_lanes *out);
+
+/* How a prediction fits lanes that were measured (n entries, by first appearance; STEM_NO_LANE where there is no
+ * record): on the nodes that were seen, whether each lane and whether the number of lanes is right. */
+struct stem_lane_fit {
+    bool exact, number;
+};
+struct stem_lane_fit stem_lanes_fit(const struct stem_lanes *l, const uint32_t *measured);
 
 /* Lanes of kernel nodes only, renumbered by first appearance; STEM_NO_LANE for others: what a profiler of kernels
  * sees. n entries in the arena. */

@@ -28,6 +28,28 @@ static inline enum stem_lane_kind stem_lane_kind_of(const struct stem_lane_graph
     return g->kind ? (enum stem_lane_kind)g->kind[v] : STEM_LANE_KERNEL;
 }
 
+static inline uint32_t stem_lane_within(const struct stem_lane_graph *g, uint32_t v)
+{
+    return g->within ? g->within[v] : STEM_NO_NODE;
+}
+
+/* Whether nodes hold others, and edges join siblings, as struct stem_lane_graph says. */
+bool stem_lane_nesting_is_sound(const struct stem_lane_graph *g);
+
+/* Kinds that only an expanded graph has. */
+enum { STEM_LANE_START = 64, STEM_LANE_MARK };
+
+/* Child graphs opened. `closed`: each has a mark before and one after what it holds, and each conditional node has one
+ * behind it for its body; else each has a start node before it, and what is behind it follows its last nodes. What
+ * conditional nodes hold is left out. */
+struct stem_lane_expanded {
+    struct stem_lane_graph graph;
+    uint32_t *node; /* by node of the graph given: its number here; STEM_NO_NODE: an opened child graph, or left out */
+    uint32_t *old;  /* the inverse; STEM_NO_NODE: a start or a mark */
+};
+void stem_lane_expand(const struct stem_lane_graph *g, bool closed, struct stem_arena *a,
+                      struct stem_lane_expanded *out);
+
 extern const struct stem_lane_driver stem_lane_driver_580;
 
 #endif

@@ -30,9 +30,9 @@ struct stem_relane_edges; /* of relane.h */
 enum stem_lane_kind {
     STEM_LANE_KERNEL,      /* k */
     STEM_LANE_EMPTY,       /* e */
-    STEM_LANE_MEMSET,      /* m */
+    STEM_LANE_MEMSET,      /* m: of at most STEM_LANE_SMALL_MEMSET bytes */
     STEM_LANE_HOST,        /* h */
-    STEM_LANE_MEMCPY,      /* c */
+    STEM_LANE_MEMCPY,      /* c: within the device */
     STEM_LANE_EVENT,       /* r: record of an event */
     STEM_LANE_CHILD,       /* g: child graph */
     STEM_LANE_MEMORY,      /* a: allocation */
@@ -40,22 +40,28 @@ enum stem_lane_kind {
     STEM_LANE_OTHER,       /* o: semaphores, batched memory operations, what later drivers bring */
     STEM_LANE_WAIT,        /* w: wait for an event */
     STEM_LANE_FREE,        /* f: free */
+    STEM_LANE_TRANSFER,    /* t: memcpy from or to the host */
+    STEM_LANE_FILL,        /* l: memset of more than STEM_LANE_SMALL_MEMSET bytes, which runs as kernels do */
 };
-#define STEM_LANE_KINDS "kemhcrgaiowf"
+#define STEM_LANE_KINDS "kemhcrgaiowftl"
+
+#define STEM_LANE_SMALL_MEMSET 4096u /* measured between 4096 and 4097 bytes */
 
 /* What is known about a prediction. */
 enum stem_lane_trust {
     STEM_LANE_EXACT,   /* kernels, ordinary edges: no exception among all that was measured */
-    STEM_LANE_GOOD,    /* programmatic edges, or empty, memset and host nodes: exceptions are known */
+    STEM_LANE_GOOD,    /* programmatic edges, or other kinds of nodes: exceptions are known */
     STEM_LANE_MIXED,   /* both together: worse */
-    STEM_LANE_UNKNOWN, /* kinds of nodes that were never measured: a guess */
+    STEM_LANE_UNKNOWN, /* nodes that were never measured, or whose contents are not known: a guess */
 };
 
-/* Kinds of nodes beside which edges are added, unless the options say otherwise: all but child graphs, memory,
- * conditional and other nodes. A graph with one of those is left as it is. */
+/* Kinds of nodes beside which edges are added, unless the options say otherwise: all but memory, conditional and other
+ * nodes. A graph with one of those is left as it is: the driver does not let edges of a graph that allocates be taken
+ * back, and bodies of conditional nodes are not read. */
 #define STEM_RELANE_KINDS                                                                                            \
     (1u << STEM_LANE_KERNEL | 1u << STEM_LANE_EMPTY | 1u << STEM_LANE_MEMSET | 1u << STEM_LANE_HOST |                \
-     1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT | 1u << STEM_LANE_WAIT)
+     1u << STEM_LANE_MEMCPY | 1u << STEM_LANE_EVENT | 1u << STEM_LANE_WAIT |               \
+     1u << STEM_LANE_TRANSFER | 1u << STEM_LANE_FILL | 1u << STEM_LANE_CHILD)
 
 struct stem_relane_options {
     const struct stem_lane_driver *model; /* NULL: the newest */

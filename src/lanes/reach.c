@@ -94,7 +94,7 @@ bool stem_lane_may_leave(const struct stem_lane_graph *g, const struct stem_lane
     for (uint32_t k = adj->child_at[v]; k < adj->child_at[v + 1]; k++)
         if (adj->child_prog[k])
             return false;
-    return stem_lane_kind_of(g, v) == STEM_LANE_KERNEL;
+    return stem_lane_kind_of(g, v) == STEM_LANE_KERNEL && stem_lane_within(g, v) == STEM_NO_NODE;
 }
 
 bool stem_lane_may_enter(const struct stem_lane_graph *g, const struct stem_lane_adj *adj, uint32_t v)
@@ -102,7 +102,7 @@ bool stem_lane_may_enter(const struct stem_lane_graph *g, const struct stem_lane
     for (uint32_t k = adj->parent_at[v]; k < adj->parent_at[v + 1]; k++)
         if (adj->parent_prog[k])
             return false;
-    return stem_lane_kind_of(g, v) == STEM_LANE_KERNEL;
+    return stem_lane_kind_of(g, v) == STEM_LANE_KERNEL && stem_lane_within(g, v) == STEM_NO_NODE;
 }
 
 struct tails {

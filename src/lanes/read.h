@@ -21,13 +21,15 @@ struct stem_lane_cases {
 };
 
 /* Lines `LABEL n [KINDS] | u>v u>vp ... | lane lane - ...`; KINDS are letters of STEM_LANE_KINDS (default: all
- * kernels), `p` marks a programmatic edge, the lanes and their bar may be missing. Empty lines and lines that begin
+ * kernels), `p` marks a programmatic edge, v@w among the edges says that node v is in node w (a child graph, or the
+ * body of a conditional node), the lanes and their bar may be missing. Empty lines and lines that begin
  * with # are skipped. Faults are errors 41xx at their place; true if there were none. */
 bool stem_lane_read_lines(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,
                           struct stem_lane_cases *out);
 
 /* DOT as cudaGraphDebugDotPrint writes it, plain or verbose, and what is like it: each subgraph that has nodes is a
- * case of its own (child graphs are), nodes outside any are one more. A node's number is the N of its name
+ * case of its own, nodes outside any are one more; a subgraph whose name is in the label of a child-graph node or a
+ * conditional node before it (graph_15) goes into that node. A node's number is the N of its name
  * "graph_G_node_N", else its place in the text. Its kind is read from its label; what is not known becomes "other"
  * with a warning. An edge is programmatic if an attribute of it contains that word. */
 bool stem_lane_read_dot(const struct stem_source *s, struct stem_arena *a, struct stem_diags *q,

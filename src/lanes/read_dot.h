@@ -33,4 +33,12 @@ void stem_dot_leave(struct stem_dot_tables *t, uint32_t outer);
 void stem_dot_assign(struct stem_dot_tables *t, struct stem_span name, struct stem_span value);
 bool stem_dot_finish(struct stem_dot_tables *t, struct stem_arena *a, struct stem_lane_cases *out);
 
+/* Node `node` of group `group` holds group `held`. */
+struct stem_dot_hold {
+    uint32_t group, node, held;
+};
+/* Graphs of all groups, each by itself, with what they hold put in; `holds` is sorted meanwhile. */
+void stem_dot_nest(struct stem_lane_case *cases, uint32_t n_groups, struct stem_dot_hold *holds, uint32_t n_holds,
+                   struct stem_arena *a, struct stem_lane_cases *out);
+
 #endif

@@ -14,6 +14,7 @@ struct reader {
     struct stem_arena *a;
     struct stem_diags *q;
     uint32_t at, end; /* in the present line */
+    uint32_t *within; /* of the present graph; NULL: no node is in another */
 };
 
 static void skip_blanks(struct reader *r)
@@ -89,21 +90,73 @@ static bool read_header(struct reader *r, struct stem_lane_case *c)
     return true;
 }
 
+/* `v@w`: node v is in node w. */
+static bool read_within(struct reader *r, struct stem_lane_case *c, struct stem_span word, uint32_t v, uint32_t w)
+{
+    uint32_t n = c->graph.n;
+    const uint8_t *kind = c->graph.kind;
+    if (v >= n || w >= n) {
+        stem_error(r->q, STEM_E_LANE_NO_NODE, word, "node %u does not exist: the graph has %u nodes", v >= n ? v : w,
+                   n);
+        return false;
+    }
+    if (w >= v || !kind || (kind[w] != STEM_LANE_CHILD && kind[w] != STEM_LANE_CONDITIONAL)) {
+        stem_error(r->q, STEM_E_LANE_LINE, word,
+                   "node %u cannot be in node %u: that has to be a child graph (g) or a conditional node (i) with a "
+                   "lower number",
+                   v, w);
+        return false;
+    }
+    if (!r->within) {
+        r->within = STEM_NEW_ARRAY(r->a, uint32_t, n);
+        for (uint32_t u = 0; u < n; u++)
+            r->within[u] = STEM_NO_NODE;
+        c->graph.within = r->within;
+    }
+    r->within[v] = w;
+    return true;
+}
+
+/* Edges join nodes that are in the same one; which is known when all have been read. */
+static bool siblings(struct reader *r, const struct stem_lane_case *c, struct stem_span all)
+{
+    for (uint32_t i = 0; c->graph.within && i < c->graph.n_edges; i++) {
+        struct stem_lane_edge e = c->graph.edges[i];
+        if (c->graph.within[e.from] == c->graph.within[e.to])
+            continue;
+        stem_error(r->q, STEM_E_LANE_LINE, all, "nodes %u and %u are not in the same graph: no edge can join them",
+                   e.from, e.to);
+        return false;
+    }
+    return true;
+}
+
 static bool read_edges(struct reader *r, struct stem_lane_case *c)
 {
+    struct stem_span all = {r->at, r->at};
     STEM_VEC(struct stem_lane_edge) edges = {0};
     bool good = true;
     for (struct stem_span w = word(r); good && w.begin < w.end; w = word(r)) {
         struct stem_lane_edge e = {0};
         uint32_t at = w.begin;
-        good = number(r->s->text, &at, w.end, UINT32_MAX - 1, &e.from) && at < w.end && r->s->text[at++] == '>' &&
-               number(r->s->text, &at, w.end, UINT32_MAX - 1, &e.to);
+        good = number(r->s->text, &at, w.end, UINT32_MAX - 1, &e.from) && at < w.end;
+        char how = good ? r->s->text[at++] : 0;
+        good = good && (how == '>' || how == '@') && number(r->s->text, &at, w.end, UINT32_MAX - 1, &e.to);
+        if (all.begin == all.end)
+            all.begin = w.begin;
+        all.end = w.end;
+        if (good && how == '@' && at == w.end) {
+            good = read_within(r, c, w, e.from, e.to);
+            continue;
+        }
+        good = good && how != '@';
         if (good && at < w.end && r->s->text[at] == 'p') {
             e.programmatic = true;
             at++;
         }
         if (!good || at != w.end)
-            stem_error(r->q, STEM_E_LANE_LINE, w, "an edge is written 3>5, or 3>5p if it is programmatic");
+            stem_error(r->q, STEM_E_LANE_LINE, w,
+                       "an edge is written 3>5, or 3>5p if it is programmatic; 5@3 says that node 5 is in node 3");
         else if (e.from >= c->graph.n || e.to >= c->graph.n)
             stem_error(r->q, STEM_E_LANE_NO_NODE, w, "node %u does not exist: the graph has %u nodes",
                        e.from >= c->graph.n ? e.from : e.to, c->graph.n);
@@ -115,7 +168,7 @@ static bool read_edges(struct reader *r, struct stem_lane_case *c)
     c->graph.n_edges = edges.len;
     c->graph.edges = stem_arena_dup(r->a, edges.at, edges.len * sizeof *edges.at);
     stem_vec_free(&edges);
-    return good;
+    return good && siblings(r, c, all);
 }
 
 static bool read_measured(struct reader *r, struct stem_lane_case *c)
@@ -128,8 +181,8 @@ static bool read_measured(struct reader *r, struct stem_lane_case *c)
         else if (!number(r->s->text, &at, w.end, UINT32_MAX - 1, &l))
             at = w.begin;
         if (at != w.end || len == c->graph.n) {
-            stem_error(r->q, STEM_E_LANE_LINE, w, len == c->graph.n ? "more lanes than nodes"
-                                                                    : "a lane is a number, or - for none");
+            stem_error(r->q, STEM_E_LANE_LINE, w,
+                       len == c->graph.n ? "more lanes than nodes" : "a lane is a number, or - for none");
             return false;
         }
         lane[len++] = l;
@@ -213,6 +266,9 @@ void stem_lane_write_line(struct stem_out *o, const char *label, const struct st
     stem_out_char(o, '|');
     for (uint32_t i = 0; i < g->n_edges; i++)
         stem_out_printf(o, " %u>%u%s", g->edges[i].from, g->edges[i].to, g->edges[i].programmatic ? "p" : "");
+    for (uint32_t v = 0; g->within && v < g->n; v++)
+        if (g->within[v] != STEM_NO_NODE)
+            stem_out_printf(o, " %u@%u", v, g->within[v]);
     if (lane)
         stem_out_str(o, " |");
     for (uint32_t v = 0; lane && v < g->n; v++)

@@ -18,7 +18,22 @@ struct stem_relane_edge_data {
     uint8_t from_port, to_port, type, reserved[5];
 };
 
-/* The driver's functions; each returns a CUresult as int. */
+/* CUDA_MEMCPY3D_v2 and CUDA_MEMSET_NODE_PARAMS: what is looked at, and room for the whole. */
+struct stem_relane_memcpy {
+    uint64_t before[4];
+    int source_type; /* CUmemorytype */
+    uint64_t between[10];
+    int target_type;
+    uint64_t after[16];
+};
+struct stem_relane_memset {
+    uint64_t target, pitch;
+    uint32_t value, element_size;
+    uint64_t width, height, after[8];
+};
+
+/* The driver's functions; each returns a CUresult as int. Those that may be NULL tell more about nodes; without them
+ * graphs with such nodes are not understood. */
 struct stem_relane_api {
     int (*graph_nodes)(struct CUgraph_st *graph, struct CUgraphNode_st **nodes, size_t *n); /* cuGraphGetNodes */
     int (*graph_edges)(struct CUgraph_st *graph, struct CUgraphNode_st **from, struct CUgraphNode_st **to,
@@ -30,6 +45,9 @@ struct stem_relane_api {
     int (*remove_dependencies)(struct CUgraph_st *graph, struct CUgraphNode_st *const *from,
                                struct CUgraphNode_st *const *to, const struct stem_relane_edge_data *data,
                                size_t n); /* cuGraphRemoveDependencies_v2 */
+    int (*memcpy_params)(struct CUgraphNode_st *node, struct stem_relane_memcpy *p); /* may be NULL */
+    int (*memset_params)(struct CUgraphNode_st *node, struct stem_relane_memset *p); /* may be NULL */
+    int (*child_graph)(struct CUgraphNode_st *node, struct CUgraph_st **graph);      /* may be NULL */
 };
 
 /* Edges that were added to a graph: by number of node, which fits every graph that is built the same way, and by

@@ -22,9 +22,12 @@ struct state {
     uint32_t wait;  /* next of sched.waits */
 };
 
-static bool is_memset(const struct stem_op *op)
+/* `zero` is a memset of its result. */
+static enum stem_lane_kind kind_of(const struct stem_program *p, const struct stem_op *op)
 {
-    return op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "zero");
+    if (op->class != STEM_OP_BUILTIN || strcmp(op->def->name, "zero") != 0)
+        return STEM_LANE_KERNEL;
+    return stem_lane_memset_kind(stem_tensor_extent(&stem_value_at(p, op->operands[op->n_in].value)->tensor));
 }
 
 static void make_graph(struct state *s, struct stem_lane_part *part)
@@ -39,7 +42,7 @@ static void make_graph(struct state *s, struct stem_lane_part *part)
         struct stem_op_id id = p->sched.order.at[part->begin + i];
         const struct stem_op *op = stem_op_at(p, id);
         s->node[id.n] = i;
-        kind[i] = is_memset(op) ? STEM_LANE_MEMSET : STEM_LANE_KERNEL;
+        kind[i] = (uint8_t)kind_of(p, op);
         part->stream[i] = op->stream.n;
         part->streams += last[op->stream.n] == STEM_NONE;
         if (last[op->stream.n] != STEM_NONE)

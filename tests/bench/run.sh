@@ -55,8 +55,8 @@ if wants lanes; then
         echo '| file | graphs | exact lanes of all nodes | exact number of lanes |'
         echo '|---|---|---|---|'
         "$BUILDDIR/tests/lanes/test_model" |
-            sed -nE 's/^ +([a-z]+\.txt) +([0-9]+) graphs, +([0-9]+) exact, +([0-9]+) with.*/| \1 | \2 | \3 | \4 |/p' |
-            sed 's/| held.txt/| held.txt (held out; the others are fit)/'
+            sed -nE 's/^ +([a-z-]+\.txt) +([0-9]+) graphs, +([0-9]+) exact, +([0-9]+) with.*/| \1 | \2 | \3 | \4 |/p' |
+            sed -E 's/\| (held[a-z-]*\.txt)/| \1 (held out; the others are fit)/'
     else
         echo '(make check_PROGRAMS first: tests/lanes/test_model is not built)'
     fi

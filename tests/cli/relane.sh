@@ -97,8 +97,11 @@ err '^ +2 +16 +20 +4 +6 +2 +2 +3 +4 .* could be relaned'
 status 0 audit --no-measure -- "$program"
 err '^ +2 +16 +20 +4 +6 +2 +2 +- +4 .* could be relaned'
 status 0 relane -- "$program" child
+out 'edges 21, while instantiating 25, after 21'
+err '^ +2 +17 +21 +4 +6 +2 +2 .* relaned' # the child graph goes on with the last lane
+status 0 relane -- "$program" alloc
 out 'edges 21, while instantiating 21, after 21'
-err '^ +2 +17 +21 +0 +- +- +- .* left alone: 1 child graph node'
+err '^ +2 +17 +21 +0 +6 +6 +2 .* left alone: 1 allocation node'
 status 0 relane --max-nodes=10 -- "$program"
 err 'left alone: too large'
 status 5 relane -- "$program" layers 1 exit 5

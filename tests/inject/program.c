@@ -3,7 +3,7 @@
  * A program under `mainstem relane` and `mainstem audit`, without a GPU: it loads what CUDA_INJECTION64_PATH names,
  * as the driver would, and tells the stand-in CUPTI of each call.
  *
- *   program [layers N] [child] [fork] [exit N] [abort]
+ *   program [layers N] [child] [alloc] [fork] [exit N] [abort]
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static CUgraphNode node(CUgraph g, CUfunction f, CUdeviceptr p, const CUgraphNod
 }
 
 /* Layers of fork and join, the side branch created first. */
-static CUgraph build(CUfunction f, CUdeviceptr p, unsigned layers, int child)
+static CUgraph build(CUfunction f, CUdeviceptr p, unsigned layers, int child, int alloc)
 {
     CUgraph g = NULL, inner = NULL;
     cuGraphCreate(&g, 0);
@@ -65,6 +65,12 @@ static CUgraph build(CUfunction f, CUdeviceptr p, unsigned layers, int child)
         node(inner, f, p, NULL, 0);
         cuGraphAddChildGraphNode(&out, g, &fork_at, 1, inner);
         cuGraphDestroy(inner);
+    }
+    if (alloc) {
+        CUgraphNode out;
+        CUDA_MEM_ALLOC_NODE_PARAMS how = {.bytesize = 64};
+        if (cuGraphAddMemAllocNode(&out, g, &fork_at, 1, &how))
+            fprintf(stderr, "no allocation\n");
     }
     return g;
 }
@@ -109,7 +115,7 @@ static void use(CUgraph g, CUstream s)
     fakecupti_call(DESTROY, EXIT, &e, 0, correlation, &slot);
 }
 
-static void run(unsigned layers, int child)
+static void run(unsigned layers, int child, int alloc)
 {
     CUcontext ctx;
     CUmodule module;
@@ -123,7 +129,7 @@ static void run(unsigned layers, int child)
     cuModuleGetFunction(&f, module, "set");
     cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
     cuMemAlloc_v2(&p, 4);
-    CUgraph g = build(f, p, layers, child);
+    CUgraph g = build(f, p, layers, child, alloc);
     use(g, s);
     use(g, s);
     cuGraphDestroy(g);
@@ -132,9 +138,10 @@ static void run(unsigned layers, int child)
 int main(int argc, char **argv)
 {
     unsigned layers = 5;
-    int child = 0, forks = 0, status = 0, aborts = 0;
+    int child = 0, alloc = 0, forks = 0, status = 0, aborts = 0;
     for (int i = 1; i < argc; i++) {
         child |= !strcmp(argv[i], "child");
+        alloc |= !strcmp(argv[i], "alloc");
         forks |= !strcmp(argv[i], "fork");
         aborts |= !strcmp(argv[i], "abort");
         if (!strcmp(argv[i], "layers") && i + 1 < argc)
@@ -144,7 +151,7 @@ int main(int argc, char **argv)
     }
     cuInit(0);
     inject();
-    run(layers, child);
+    run(layers, child, alloc);
     fflush(stdout);
     if (forks) { /* the child leaves by exit(), with all handlers that it inherited */
         pid_t pid = fork();

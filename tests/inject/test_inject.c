@@ -271,11 +271,13 @@ static void left_alone(void)
     CUgraphNode node;
     CUgraphExec e;
     size_t during;
-    OK(cuGraphAddChildGraphNode(&node, g, NULL, 0, child));
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc = {.bytesize = 64};
+    OK(cuGraphAddMemAllocNode(&node, g, NULL, 0, &alloc));
     OK(instantiate(&e, g, &during));
     CU_ASSERT_EQUAL(during, EDGES);
     CU_ASSERT_EQUAL(state.tally.groups[0].report.status, STEM_RELANE_UNKNOWN);
-    CU_ASSERT_EQUAL(state.tally.groups[0].report.by_kind[STEM_LANE_CHILD], 1);
+    CU_ASSERT_EQUAL(state.tally.groups[0].report.lanes_before, LAYERS + 1);
+    CU_ASSERT_EQUAL(state.tally.groups[0].report.by_kind[STEM_LANE_MEMORY], 1);
     destroy(e);
 
     /* A call within a call, and calls in a forked child. */

@@ -1,6 +1,17 @@
 # Tests of the lane model: measured graphs, and graphs of our own.
-lane_data_files = %D%/data/edges.txt %D%/data/forks.txt %D%/data/held.txt %D%/data/kinds.txt %D%/data/mixed.txt %D%/data/random.txt \
-	%D%/data/reference.txt %D%/data/small.txt
+lane_data_files = \
+	%D%/data/chains.txt %D%/data/child.txt %D%/data/cond.txt %D%/data/copies.txt %D%/data/dense.txt %D%/data/densep.txt \
+	%D%/data/edges.txt %D%/data/events.txt %D%/data/forks.txt %D%/data/held-child.txt %D%/data/held-copies.txt \
+	%D%/data/held-dense.txt %D%/data/held-densep.txt %D%/data/held-empty.txt %D%/data/held-events.txt \
+	%D%/data/held-memory.txt %D%/data/held-memsets.txt %D%/data/held-mix.txt %D%/data/held.txt %D%/data/kinds.txt \
+	%D%/data/memory.txt %D%/data/memsets.txt %D%/data/mixed.txt %D%/data/random.txt %D%/data/reference.txt \
+	%D%/data/small.txt %D%/data/wide.txt \
+	%D%/data/dot/child.plain.dot %D%/data/dot/child.verbose.dot %D%/data/dot/cond.plain.dot \
+	%D%/data/dot/cond.verbose.dot %D%/data/dot/copies.plain.dot %D%/data/dot/copies.verbose.dot \
+	%D%/data/dot/emptyhost.plain.dot %D%/data/dot/emptyhost.verbose.dot %D%/data/dot/events.plain.dot \
+	%D%/data/dot/events.verbose.dot %D%/data/dot/memory.plain.dot %D%/data/dot/memory.verbose.dot \
+	%D%/data/dot/memset.plain.dot %D%/data/dot/memset.verbose.dot %D%/data/dot/nested.plain.dot \
+	%D%/data/dot/nested.verbose.dot %D%/data/dot/pdl.plain.dot %D%/data/dot/pdl.verbose.dot
 EXTRA_DIST += $(lane_data_files) %D%/rule.py
 
 if HAVE_CUNIT

@@ -95,7 +95,7 @@ static int remove_dependencies(struct CUgraph_st *g, struct CUgraphNode_st *cons
 }
 
 static const struct stem_relane_api api = {graph_nodes, graph_edges, node_type, add_dependencies,
-                                           remove_dependencies};
+                                           remove_dependencies, NULL, NULL, NULL};
 
 static struct CUgraph_st *graph_from(const struct stem_lane_graph *g)
 {
@@ -196,7 +196,10 @@ static void left_alone(void)
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         type[0] = unknown[i];
         CU_ASSERT_EQUAL(stem_relane(&api, graph, NULL, &r), STEM_RELANE_UNKNOWN);
-        CU_ASSERT_EQUAL(r.lanes_before, 0);
+        CU_ASSERT_EQUAL(graph->edges.len, g.n_edges);
+        CU_ASSERT_EQUAL(r.added, 0);
+        /* Memory and conditional nodes: lanes are told all the same; of a child graph whose contents are not, no. */
+        CU_ASSERT_EQUAL(r.lanes_before != 0, unknown[i] >= 10 && unknown[i] != 12 && unknown[i] < 14);
     }
     type[0] = 0;
     CU_ASSERT_EQUAL(stem_relane(&api, graph, &(struct stem_relane_options){.max_nodes = 4}, &r), STEM_RELANE_LARGE);

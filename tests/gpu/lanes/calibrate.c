@@ -3,7 +3,13 @@
  * Calibration: measures the lanes of the graphs in measured-format files on the device that is there, prints them in
  * the same format, and compares with the model and with the lanes that the files give.
  *
- *     calibrate [--driver=NAME] [--cupti=PATH] [--dot=PREFIX] [--every=K] FILE...   > measured.txt 2> comparison.txt
+ *     calibrate [OPTION...] FILE...   > measured.txt 2> comparison.txt
+ *
+ *     --driver=NAME   compare with this model          --cupti=PATH   this CUPTI
+ *     --every=K       every K-th graph alone           --records      CUPTI's records as well
+ *     --dot=PREFIX    print each graph, to PREFIX, its label, .plain.dot and .verbose.dot
+ *     --copy=D        transfers are 1 from the host, 2 to the host, 3 within the host
+ *     --bytes=N       memsets and memcpys are of N bytes, and leave no lane; --element=N: memsets in elements of N
  *
  * Exit status: 0 measured (whatever the model says), 1 a graph could not be measured, 77 no device, 2 usage.
  */
@@ -22,19 +28,11 @@ struct score {
 struct run {
     const struct stem_lane_driver *driver;
     const char *dot;
+    struct gpu_how how;
     uint32_t every, failed;
     struct score score[200];
     uint32_t n_scores;
 };
-
-static uint32_t lanes_in(const uint32_t *lane, uint32_t n)
-{
-    uint32_t lanes = 0;
-    for (uint32_t v = 0; v < n; v++)
-        if (lane[v] != STEM_NO_LANE && lane[v] + 1 > lanes)
-            lanes = lane[v] + 1;
-    return lanes;
-}
 
 /* Labels beyond the table share its last row. */
 static struct score *score_of(struct run *r, const char *label)
@@ -50,8 +48,8 @@ static struct score *score_of(struct run *r, const char *label)
 static void measure(struct run *r, const struct stem_lane_case *c, struct stem_arena *a)
 {
     uint32_t *lane = STEM_NEW_ARRAY(a, uint32_t, c->graph.n);
-    const char *why = gpu_measure(&c->graph, r->dot, lane);
-    r->dot = NULL; /* the first graph only */
+    r->how.dot = r->dot ? stem_arena_printf(a, "%s%s", r->dot, c->label) : NULL;
+    const char *why = gpu_measure(&c->graph, &r->how, lane);
     if (why) {
         fprintf(stderr, "%s: not measured: %s\n", c->label, why);
         r->failed++;
@@ -60,14 +58,16 @@ static void measure(struct run *r, const struct stem_lane_case *c, struct stem_a
     struct stem_out o = {0};
     stem_lane_write_line(&o, c->label, &c->graph, lane);
     fputs(stem_out_text(&o), stdout);
+    fflush(stdout);
     stem_out_free(&o);
 
     struct stem_lanes predicted;
     struct score *s = score_of(r, c->label);
     s->graphs++;
     if (stem_lanes_predict(r->driver, &c->graph, a, &predicted)) {
-        s->exact += memcmp(stem_lanes_visible(&predicted, &c->graph, a), lane, c->graph.n * sizeof *lane) == 0;
-        s->number += predicted.n_kernel_lanes == lanes_in(lane, c->graph.n);
+        struct stem_lane_fit fit = stem_lanes_fit(&predicted, lane);
+        s->exact += fit.exact;
+        s->number += fit.number;
     }
     if (c->measured)
         s->changed += memcmp(c->measured, lane, c->graph.n * sizeof *lane) != 0;
@@ -125,6 +125,14 @@ int main(int argc, char **argv)
     for (; i < argc && argv[i][0] == '-'; i++) {
         if ((value = option(argv[i], "--cupti=")))
             cupti = value;
+        else if ((value = option(argv[i], "--copy=")))
+            r.how.copy = (unsigned)atoi(value);
+        else if ((value = option(argv[i], "--bytes=")))
+            r.how.bytes = (uint32_t)atol(value);
+        else if ((value = option(argv[i], "--element=")))
+            r.how.element = (uint32_t)atol(value);
+        else if (strcmp(argv[i], "--records") == 0)
+            r.how.records = stderr;
         else if ((value = option(argv[i], "--dot=")))
             r.dot = value;
         else if ((value = option(argv[i], "--every=")) && atoi(value) > 0)
@@ -132,7 +140,10 @@ int main(int argc, char **argv)
         else if ((value = option(argv[i], "--driver=")) && stem_lane_driver_find(value))
             r.driver = stem_lane_driver_find(value);
         else {
-            fprintf(stderr, "usage: calibrate [--driver=NAME] [--cupti=PATH] [--dot=PREFIX] [--every=K] FILE...\n");
+            fprintf(
+                stderr,
+                "usage: calibrate [--driver=NAME] [--cupti=PATH] [--dot=PREFIX] [--copy=D] [--bytes=N] [--element=N] "
+                "[--records] [--every=K] FILE...\n");
             return 2;
         }
     }

@@ -1,70 +1,62 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading, records, and the measurement of one graph.
+ */
 #include "config.h"
 
-#include "gpu.h"
+#include "gpu_driver.h"
 
-#include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Streams of kernels stand at the same place in the records of all these versions; only the type's name differs. */
 #if CUPTI_API_VERSION >= 130000
 typedef CUpti_ActivityKernel10 kernel_record;
+typedef CUpti_ActivityMemcpy6 memcpy_record;
 #else
 typedef CUpti_ActivityKernel9 kernel_record;
+typedef CUpti_ActivityMemcpy5 memcpy_record;
 #endif
+typedef CUpti_ActivityMemset4 memset_record;
 
 #define STR2(x) #x
 #define STR(x) STR2(x) /* cuda.h renames functions to their present versions: expand before making a string */
 
-#define DRIVER(X)                                                                                                    \
-    X(cuInit)                                                                                                        \
-    X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDriverGetVersion)              \
-        X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize)              \
-            X(cuModuleLoadData) X(cuModuleGetFunction) X(cuMemAlloc) X(cuGraphCreate) X(cuGraphDestroy)              \
-                X(cuGraphAddKernelNode) X(cuGraphAddEmptyNode) X(cuGraphAddMemsetNode) X(cuGraphAddHostNode)         \
-                    X(cuGraphAddMemcpyNode) X(cuGraphAddEventRecordNode) X(cuGraphAddChildGraphNode)                 \
-                        X(cuGraphAddMemAllocNode) X(cuGraphAddDependencies) X(cuGraphGetNodes) X(cuGraphInstantiate) \
-                            X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuStreamCreate) X(cuStreamSynchronize)          \
-                                X(cuEventCreate) X(cuGraphDebugDotPrint) X(cuGetErrorName)
 #define CUPTI(X)                                                                                                     \
     X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityGetNextRecord) X(cuptiActivityFlushAll)
 
 #define DECLARE_AS(f) static __typeof__(&f) p_##f;
-DRIVER(DECLARE_AS)
 CUPTI(DECLARE_AS)
 
-static CUdevice device;
-static CUcontext context;
-static CUfunction kernel;
-static CUstream stream;
-static CUevent event;
-static CUdeviceptr memory;
+struct gpu_api gpu_api;
+struct gpu_objects gpu_objects;
 
-/* What the records of the present replay say: the stream of node i, which ran with a grid of i + 1 blocks. */
-static uint32_t *seen_stream;
-static uint32_t seen_n, seen_unknown;
+/* What the records of the present replay say: the stream of each node. */
+static struct {
+    uint32_t n, *stream, unknown;
+    bool alike; /* memsets and memcpys cannot be told apart */
+    FILE *text;
+} seen;
 
 static const char *failure(const char *what, CUresult r)
 {
     static char text[200];
     const char *name = NULL;
-    if (p_cuGetErrorName)
-        p_cuGetErrorName(r, &name);
+    if (gpu_api.p_cuGetErrorName)
+        gpu_api.p_cuGetErrorName(r, &name);
     snprintf(text, sizeof text, "%s: %s", what, name ? name : "error");
     return text;
 }
 
-#define TRY(call)                          \
-    do {                                   \
-        CUresult r_ = (call);              \
-        if (r_ != CUDA_SUCCESS) {          \
-            why = failure(#call, r_);      \
-            goto done;                     \
-        }                                  \
+#define TRY(call)                                                                                                    \
+    do {                                                                                                             \
+        CUresult r_ = (call);                                                                                        \
+        if (r_ != CUDA_SUCCESS) {                                                                                    \
+            why = failure(#call, r_);                                                                                \
+            goto done;                                                                                               \
+        }                                                                                                            \
     } while (0)
 
 /* ---- loading ---- */
@@ -74,32 +66,64 @@ static const char *load(const char *cupti_path)
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *cupti = NULL;
     if (!driver)
         return "no libcuda.so.1";
-    const char *const names[] = {cupti_path, getenv("MAINSTEM_CUPTI"), "libcupti.so.13", "libcupti.so.12",
-                                 "libcupti.so", STEM_CUDA_HOME "/lib64/libcupti.so",
+    const char *const names[] = {cupti_path,
+                                 getenv("MAINSTEM_CUPTI"),
+                                 "libcupti.so.13",
+                                 "libcupti.so.12",
+                                 "libcupti.so",
+                                 STEM_CUDA_HOME "/lib64/libcupti.so",
                                  STEM_CUDA_HOME "/extras/CUPTI/lib64/libcupti.so"};
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !cupti; i++)
         if (names[i])
             cupti = dlopen(names[i], RTLD_NOW);
     if (!cupti)
         return "no libcupti.so: give --cupti=PATH";
-#define LOAD_DRIVER(f)                                       \
-    *(void **)&p_##f = dlsym(driver, STR(f));                \
-    if (!p_##f)                                              \
+#define LOAD_DRIVER(f)                                                                                               \
+    *(void **)&gpu_api.p_##f = dlsym(driver, STR(f));                                                                \
+    if (!gpu_api.p_##f)                                                                                              \
         return "the driver has no " STR(f);
-#define LOAD_CUPTI(f)                                        \
-    *(void **)&p_##f = dlsym(cupti, #f);                     \
-    if (!p_##f)                                              \
+#define LOAD_CUPTI(f)                                                                                                \
+    *(void **)&p_##f = dlsym(cupti, #f);                                                                             \
+    if (!p_##f)                                                                                                      \
         return "CUPTI has no " #f;
-    DRIVER(LOAD_DRIVER)
+    GPU_DRIVER(LOAD_DRIVER)
     CUPTI(LOAD_CUPTI)
     return NULL;
 }
+
+/* ---- records ---- */
 
 static void CUPTIAPI buffer_wanted(uint8_t **buffer, size_t *size, size_t *max_records)
 {
     *size = 1u << 20;
     *buffer = aligned_alloc(8, *size);
     *max_records = 0;
+}
+
+static void note(uint32_t node, uint32_t stream, uint32_t graph)
+{
+    if (!graph || node >= seen.n)
+        seen.unknown++;
+    else
+        seen.stream[node] = stream;
+}
+
+static void note_kernel(const kernel_record *k)
+{
+    if (seen.text)
+        fprintf(seen.text, "#  kernel %s, grid %d, stream %u, graph %u, node %llu\n", k->name, k->gridX, k->streamId,
+                k->graphId, (unsigned long long)k->graphNodeId);
+    if (strcmp(k->name, "node") == 0) /* the driver has kernels of its own, for memsets in bodies say */
+        note((uint32_t)k->gridX - 1, k->streamId, k->graphId);
+}
+
+static void note_bytes(const char *what, uint64_t bytes, uint32_t stream, uint32_t graph, uint64_t node)
+{
+    if (seen.text)
+        fprintf(seen.text, "#  %s, %llu bytes, stream %u, graph %u, node %llu\n", what, (unsigned long long)bytes,
+                stream, graph, (unsigned long long)node);
+    if (!seen.alike)
+        note((uint32_t)((bytes - 1) % GPU_LARGE), stream, graph);
 }
 
 static void CUPTIAPI buffer_full(CUcontext ctx, uint32_t stream_id, uint8_t *buffer, size_t size, size_t valid)
@@ -109,19 +133,41 @@ static void CUPTIAPI buffer_full(CUcontext ctx, uint32_t stream_id, uint8_t *buf
     (void)size;
     CUpti_Activity *record = NULL;
     while (p_cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
-        if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
-            continue;
-        const kernel_record *k = (const kernel_record *)(const void *)record;
-        if (k->gridX < 1 || (uint32_t)k->gridX > seen_n || !k->graphId)
-            seen_unknown++;
-        else
-            seen_stream[k->gridX - 1] = k->streamId;
+        const void *r = record;
+        const memcpy_record *copy = r;
+        const memset_record *set = r;
+        switch (record->kind) {
+        case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+            note_kernel(r);
+            break;
+        case CUPTI_ACTIVITY_KIND_MEMCPY:
+            note_bytes("memcpy", copy->bytes, copy->streamId, copy->graphId, copy->graphNodeId);
+            break;
+        case CUPTI_ACTIVITY_KIND_MEMSET:
+            note_bytes("memset", set->bytes, set->streamId, set->graphId, set->graphNodeId);
+            break;
+        default:
+            break;
+        }
     }
     free(buffer);
 }
 
+static bool record_activities(void)
+{
+    static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                               CUPTI_ACTIVITY_KIND_MEMSET};
+    bool good = p_cuptiActivityRegisterCallbacks(buffer_wanted, buffer_full) == CUPTI_SUCCESS;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        good = good && p_cuptiActivityEnable(kinds[i]) == CUPTI_SUCCESS;
+    return good;
+}
+
+/* ---- the device ---- */
+
 const char *gpu_open(const char *cupti_path)
 {
+    struct gpu_objects *o = &gpu_objects;
     const char *why = load(cupti_path);
     int count = 0, major = 0;
     CUmodule module;
@@ -129,39 +175,40 @@ const char *gpu_open(const char *cupti_path)
     if (why)
         return why;
     /* Before the context: CUPTI then sees all of it. */
-    if (p_cuInit(0) != CUDA_SUCCESS || p_cuDeviceGetCount(&count) != CUDA_SUCCESS || !count)
+    if (gpu_api.p_cuInit(0) != CUDA_SUCCESS || gpu_api.p_cuDeviceGetCount(&count) != CUDA_SUCCESS || !count)
         return "no device";
-    if (p_cuptiActivityRegisterCallbacks(buffer_wanted, buffer_full) != CUPTI_SUCCESS ||
-        p_cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS)
+    if (!record_activities())
         return "CUPTI does not record kernels here";
-    TRY(p_cuDeviceGet(&device, 0));
-    TRY(p_cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
-    TRY(p_cuDevicePrimaryCtxRetain(&context, device));
-    TRY(p_cuCtxSetCurrent(context));
+    TRY(gpu_api.p_cuDeviceGet(&o->device, 0));
+    TRY(gpu_api.p_cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, o->device));
+    TRY(gpu_api.p_cuDevicePrimaryCtxRetain(&o->context, o->device));
+    TRY(gpu_api.p_cuCtxSetCurrent(o->context));
     snprintf(code, sizeof code,
              ".version 8.0\n.target sm_%d\n.address_size 64\n.visible .entry node()\n{\n%sret;\n}\n",
              major >= 9 ? 90 : 70, major >= 9 ? "griddepcontrol.wait;\n" : "");
-    TRY(p_cuModuleLoadData(&module, code));
-    TRY(p_cuModuleGetFunction(&kernel, module, "node"));
-    TRY(p_cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    TRY(p_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    TRY(p_cuMemAlloc(&memory, 4096));
+    TRY(gpu_api.p_cuModuleLoadData(&module, code));
+    TRY(gpu_api.p_cuModuleGetFunction(&o->kernel, module, "node"));
+    TRY(gpu_api.p_cuStreamCreate(&o->stream, CU_STREAM_NON_BLOCKING));
+    TRY(gpu_api.p_cuEventCreate(&o->event, CU_EVENT_DISABLE_TIMING));
+    TRY(gpu_api.p_cuEventRecord(o->event, o->stream));
+    TRY(gpu_api.p_cuMemAlloc(&o->memory, GPU_BYTES));
+    TRY(gpu_api.p_cuMemAllocHost(&o->host, GPU_HOST_BYTES));
 done:
     return why;
 }
 
 void gpu_close(void)
 {
-    if (context)
-        p_cuDevicePrimaryCtxRelease(device);
+    if (gpu_objects.context)
+        gpu_api.p_cuDevicePrimaryCtxRelease(gpu_objects.device);
 }
 
 void gpu_describe(char *text, size_t size, unsigned *cuda_version)
 {
     char name[100] = "?";
     int version = 0;
-    p_cuDeviceGetName(name, sizeof name, device);
-    p_cuDriverGetVersion(&version);
+    gpu_api.p_cuDeviceGetName(name, sizeof name, gpu_objects.device);
+    gpu_api.p_cuDriverGetVersion(&version);
     *cuda_version = (unsigned)version;
     /* The kernel module says which driver it is. */
     char line[200] = "", driver[40] = "?";
@@ -180,100 +227,53 @@ void gpu_describe(char *text, size_t size, unsigned *cuda_version)
 
 /* ---- one graph ---- */
 
-static void CUDA_CB host_function(void *user)
-{
-    (void)user;
-}
-
-/* A child graph is one memset: no kernel of its own, so that the lanes seen are those of this graph. */
-static CUresult add_child(CUgraph graph, CUgraphNode *node, const CUDA_MEMSET_NODE_PARAMS *memset_params)
-{
-    CUgraph child;
-    CUgraphNode inner;
-    CUresult r = p_cuGraphCreate(&child, 0);
-    if (r != CUDA_SUCCESS)
-        return r;
-    r = p_cuGraphAddMemsetNode(&inner, child, NULL, 0, memset_params, context);
-    if (r == CUDA_SUCCESS)
-        r = p_cuGraphAddChildGraphNode(node, graph, NULL, 0, child);
-    p_cuGraphDestroy(child);
-    return r;
-}
-
-static CUresult add_node(CUgraph graph, CUgraphNode *node, enum stem_lane_kind kind, uint32_t number)
-{
-    CUDA_KERNEL_NODE_PARAMS kernel_params = {.func = kernel, .gridDimX = number + 1, .gridDimY = 1, .gridDimZ = 1,
-                                             .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1};
-    CUDA_MEMSET_NODE_PARAMS memset_params = {.dst = memory, .value = 0, .elementSize = 1, .width = 16, .height = 1};
-    CUDA_HOST_NODE_PARAMS host_params = {.fn = host_function};
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = memory,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = memory + 2048,
-                          .WidthInBytes = 16,
-                          .Height = 1,
-                          .Depth = 1};
-    CUDA_MEM_ALLOC_NODE_PARAMS alloc = {
-        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}},
-        .bytesize = 4096};
-    switch (kind) {
-    case STEM_LANE_KERNEL: return p_cuGraphAddKernelNode(node, graph, NULL, 0, &kernel_params);
-    case STEM_LANE_EMPTY: return p_cuGraphAddEmptyNode(node, graph, NULL, 0);
-    case STEM_LANE_MEMSET: return p_cuGraphAddMemsetNode(node, graph, NULL, 0, &memset_params, context);
-    case STEM_LANE_HOST: return p_cuGraphAddHostNode(node, graph, NULL, 0, &host_params);
-    case STEM_LANE_MEMCPY: return p_cuGraphAddMemcpyNode(node, graph, NULL, 0, &copy, context);
-    case STEM_LANE_EVENT: return p_cuGraphAddEventRecordNode(node, graph, NULL, 0, event);
-    case STEM_LANE_CHILD: return add_child(graph, node, &memset_params);
-    case STEM_LANE_MEMORY: return p_cuGraphAddMemAllocNode(node, graph, NULL, 0, &alloc);
-    default: return CUDA_ERROR_NOT_SUPPORTED;
-    }
-}
-
-static CUresult add_edge(CUgraph graph, const CUgraphNode *node, struct stem_lane_edge e)
-{
-    CUgraphEdgeData data = {0};
-    if (e.programmatic) {
-        data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-        data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-    }
-    return p_cuGraphAddDependencies(graph, &node[e.from], &node[e.to], &data, 1);
-}
-
 static void print_dot(CUgraph graph, const char *dot)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s.plain.dot", dot);
-    p_cuGraphDebugDotPrint(graph, path, 0);
+    gpu_api.p_cuGraphDebugDotPrint(graph, path, 0);
     snprintf(path, sizeof path, "%s.verbose.dot", dot);
-    p_cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
+    gpu_api.p_cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE);
 }
 
 /* Relaning takes it for granted that the driver lists nodes in the order of their creation. */
-static bool in_creation_order(CUgraph graph, const CUgraphNode *node, uint32_t n)
+static bool in_creation_order(CUgraph graph, const struct stem_lane_graph *g, const CUgraphNode *node)
 {
-    size_t len = n;
-    CUgraphNode *list = calloc(n + 1u, sizeof(CUgraphNode));
-    bool same = n == 0 || (p_cuGraphGetNodes(graph, list, &len) == CUDA_SUCCESS && len == n &&
-                           memcmp(list, node, n * sizeof(CUgraphNode)) == 0);
+    size_t len = g->n;
+    CUgraphNode *list = calloc(g->n + 1u, sizeof(CUgraphNode));
+    bool same = g->n == 0 || gpu_api.p_cuGraphGetNodes(graph, list, &len) == CUDA_SUCCESS;
+    size_t k = 0;
+    for (uint32_t v = 0; v < g->n && same; v++)
+        if (!g->within || g->within[v] == STEM_NO_NODE)
+            same = k < len && list[k++] == node[v];
     free(list);
-    return same;
+    return same && k == (g->n ? len : 0);
 }
 
 /* Streams to lanes in the order in which nodes show them. */
-static void renumber(const struct stem_lane_graph *g, uint32_t *lane)
+static void renumber(uint32_t n, uint32_t *lane)
 {
-    uint32_t n = 0;
-    for (uint32_t v = 0; v < g->n; v++) {
-        lane[v] = STEM_NO_LANE;
-        if (seen_stream[v] == UINT32_MAX)
-            continue;
-        for (uint32_t u = 0; u < v && lane[v] == STEM_NO_LANE; u++)
-            if (seen_stream[u] == seen_stream[v])
-                lane[v] = lane[u];
-        if (lane[v] == STEM_NO_LANE)
-            lane[v] = n++;
+    uint32_t n_known = 0, *known = calloc(n + 1u, sizeof *known);
+    for (uint32_t v = 0; v < n; v++) {
+        uint32_t k = 0;
+        while (k < n_known && known[k] != seen.stream[v])
+            k++;
+        if (k == n_known && seen.stream[v] != UINT32_MAX)
+            known[n_known++] = seen.stream[v];
+        lane[v] = seen.stream[v] == UINT32_MAX ? STEM_NO_LANE : k;
     }
+    free(known);
+}
+
+/* NULL if there is a record of every kernel, and none that is nobody's. */
+static const char *complete(const struct stem_lane_graph *g)
+{
+    if (seen.unknown)
+        return "CUPTI shows records that are not of this graph";
+    for (uint32_t v = 0; v < g->n; v++)
+        if ((!g->kind || g->kind[v] == STEM_LANE_KERNEL) && seen.stream[v] == UINT32_MAX)
+            return "CUPTI shows no record of a kernel";
+    return NULL;
 }
 
 static bool allocates(const struct stem_lane_graph *g)
@@ -284,46 +284,47 @@ static bool allocates(const struct stem_lane_graph *g)
     return false;
 }
 
-const char *gpu_measure(const struct stem_lane_graph *g, const char *dot, uint32_t *lane)
+const char *gpu_measure(const struct stem_lane_graph *g, const struct gpu_how *how, uint32_t *lane)
 {
+    static const struct gpu_how plain;
     const char *why = NULL;
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
     CUgraphNode *node = calloc(g->n + 1u, sizeof(CUgraphNode));
-    seen_stream = malloc((g->n + 1u) * sizeof *seen_stream);
-    seen_n = g->n;
-    seen_unknown = 0;
-    memset(seen_stream, 0xff, (g->n + 1u) * sizeof *seen_stream);
+    how = how ? how : &plain;
+    seen.n = g->n;
+    seen.unknown = 0;
+    seen.text = how->records;
+    seen.alike = how->bytes || how->element;
+    seen.stream = malloc((g->n + 1u) * sizeof *seen.stream);
+    memset(seen.stream, 0xff, (g->n + 1u) * sizeof *seen.stream);
 
-    TRY(p_cuGraphCreate(&graph, 0));
-    for (uint32_t v = 0; v < g->n; v++)
-        TRY(add_node(graph, &node[v], g->kind ? (enum stem_lane_kind)g->kind[v] : STEM_LANE_KERNEL, v));
-    for (uint32_t i = 0; i < g->n_edges; i++)
-        TRY(add_edge(graph, node, g->edges[i]));
-    if (!in_creation_order(graph, node, g->n)) {
+    TRY(gpu_api.p_cuGraphCreate(&graph, 0));
+    TRY(gpu_nodes_add(graph, g, how, node));
+    if (!in_creation_order(graph, g, node)) {
         why = "cuGraphGetNodes does not list nodes in the order of their creation";
         goto done;
     }
-    if (dot)
-        print_dot(graph, dot);
-    TRY(p_cuGraphInstantiate(&exec, graph, allocates(g) ? CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH : 0));
-    TRY(p_cuGraphLaunch(exec, stream));
-    TRY(p_cuStreamSynchronize(stream));
-    if (p_cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS || seen_unknown)
-        why = seen_unknown ? "CUPTI shows kernels that are not of this graph" : "CUPTI gives no records";
-    for (uint32_t v = 0; v < g->n && !why; v++)
-        if ((!g->kind || g->kind[v] == STEM_LANE_KERNEL) && seen_stream[v] == UINT32_MAX)
-            why = "CUPTI shows no record of a kernel";
-    if (!why)
-        renumber(g, lane);
+    if (how->dot)
+        print_dot(graph, how->dot);
+    if (how->before)
+        how->before(graph, how->user);
+    TRY(gpu_api.p_cuGraphInstantiate(&exec, graph,
+                                     allocates(g) ? CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH : 0));
+    TRY(gpu_api.p_cuGraphLaunch(exec, gpu_objects.stream));
+    TRY(gpu_api.p_cuStreamSynchronize(gpu_objects.stream));
+    if (p_cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS)
+        why = "CUPTI gives no records";
+    else if (!(why = complete(g)))
+        renumber(g->n, lane);
 done:
+    gpu_nodes_free();
     if (exec)
-        p_cuGraphExecDestroy(exec);
+        gpu_api.p_cuGraphExecDestroy(exec);
     if (graph)
-        p_cuGraphDestroy(graph);
+        gpu_api.p_cuGraphDestroy(graph);
     free(node);
-    free(seen_stream);
-    seen_stream = NULL;
-    seen_n = 0;
+    free(seen.stream);
+    seen.n = 0;
     return why;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # mainstem relane and mainstem audit on a PyTorch program that is not changed (torch_side_first.py): lanes as measured,
-# outputs, times, as one table. Exits 77 where there is no GPU or no PyTorch.
+# outputs, times, as one table. Times are the best of two runs (RUNS=1: of one). Exits 77 where there is no GPU or no
+# PyTorch.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
 if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
@@ -39,8 +40,10 @@ run plain1 "${program[@]}"
 run relaned1 "$MAINSTEM" relane -- "${program[@]}"
 run audit "$MAINSTEM" audit --report="$scratch/audit.json" -- "${program[@]}"
 run after "$MAINSTEM" relane --measure --report="$scratch/after.json" -- "${program[@]}"
-run plain2 "${program[@]}"
-run relaned2 "$MAINSTEM" relane -- "${program[@]}"
+if [ "${RUNS:-2}" != 1 ]; then
+    run plain2 "${program[@]}"
+    run relaned2 "$MAINSTEM" relane -- "${program[@]}"
+fi
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 "$python" "$SRCDIR/tests/gpu/lanes/relane_table.py" "$scratch" || {
