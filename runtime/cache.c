@@ -167,23 +167,21 @@ static void make_dirs(const char *dir)
     free(path);
 }
 
-void stem_cache_write(const char *dir, struct stem_cache_key key, const struct stem_cubin *cubin,
-                      const struct stem_log *log)
+struct bytes {
+    const void *at;
+    size_t n;
+};
+
+/* Pieces one after the other, as a file that appears whole; `path` is freed. */
+static void write_file(const char *dir, char *path, const struct bytes *piece, size_t n, const struct stem_log *log)
 {
     make_dirs(dir);
-    char *path = entry_path(dir, key), *temporary = stem_format("%s/.new-XXXXXX", dir);
+    char *temporary = stem_format("%s/.new-XXXXXX", dir);
     int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
-    size_t log_bytes = strlen(cubin->log);
-    XXH128_hash_t sum = checksum(cubin->data, cubin->bytes, cubin->log, log_bytes);
-    struct header h = {.key_high = key.high,
-                       .key_low = key.low,
-                       .cubin_bytes = cubin->bytes,
-                       .log_bytes = log_bytes,
-                       .sum_high = sum.high64,
-                       .sum_low = sum.low64};
-    memcpy(h.magic, magic, sizeof magic);
-    bool ok = fd >= 0 && write_all(fd, &h, sizeof h) && write_all(fd, cubin->data, cubin->bytes) &&
-              write_all(fd, cubin->log, log_bytes) && fsync(fd) == 0;
+    bool ok = fd >= 0;
+    for (size_t i = 0; i < n && ok; i++)
+        ok = write_all(fd, piece[i].at, piece[i].n);
+    ok = ok && fsync(fd) == 0;
     if (fd >= 0)
         ok = close(fd) == 0 && ok;
     if (ok)
@@ -194,4 +192,37 @@ void stem_cache_write(const char *dir, struct stem_cache_key key, const struct s
         unlink(temporary);
     free(path);
     free(temporary);
+}
+
+char *stem_cache_note(const char *dir, const char *name)
+{
+    char *path = stem_format("%s/%s", dir, name), *text = calloc(1, 8192);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
+    if (text && fd >= 0 && read(fd, text, 8191) < 0)
+        text[0] = '\0';
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return text;
+}
+
+void stem_cache_set_note(const char *dir, const char *name, const char *text, const struct stem_log *log)
+{
+    write_file(dir, stem_format("%s/%s", dir, name), &(struct bytes){text, strlen(text)}, 1, log);
+}
+
+void stem_cache_write(const char *dir, struct stem_cache_key key, const struct stem_cubin *cubin,
+                      const struct stem_log *log)
+{
+    size_t log_bytes = strlen(cubin->log);
+    XXH128_hash_t sum = checksum(cubin->data, cubin->bytes, cubin->log, log_bytes);
+    struct header h = {.key_high = key.high,
+                       .key_low = key.low,
+                       .cubin_bytes = cubin->bytes,
+                       .log_bytes = log_bytes,
+                       .sum_high = sum.high64,
+                       .sum_low = sum.low64};
+    memcpy(h.magic, magic, sizeof magic);
+    const struct bytes pieces[] = {{&h, sizeof h}, {cubin->data, cubin->bytes}, {cubin->log, log_bytes}};
+    write_file(dir, entry_path(dir, key), pieces, 3, log);
 }

@@ -19,6 +19,9 @@ struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const ch
 char *stem_cache_dir(const char *chosen);
 /* True if an intact entry was read into *out. */
 bool stem_cache_read(const char *dir, struct stem_cache_key key, struct stem_cubin *out, const struct stem_log *log);
+/* A line of text under a name, "" if there is none; malloc'd, or NULL when out of memory. */
+char *stem_cache_note(const char *dir, const char *name);
+void stem_cache_set_note(const char *dir, const char *name, const char *text, const struct stem_log *log);
 void stem_cache_write(const char *dir, struct stem_cache_key key, const struct stem_cubin *cubin,
                       const struct stem_log *log);
 

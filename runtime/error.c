@@ -24,8 +24,11 @@ void stem_error_clear(struct stem_rt_error *err)
 {
     if (!err)
         return;
-    memset(err, 0, sizeof *err);
+    err->status = STEM_OK;
+    err->cuda = 0;
     err->op = STEM_NONE;
+    err->line = 0;
+    err->message[0] = '\0';
 }
 
 enum stem_status stem_fail(struct stem_rt_error *err, enum stem_status s, const char *fmt, ...)

@@ -353,19 +353,24 @@ static enum stem_status launch_parts(struct stem_graph *g, struct CUstream_st *s
     return s;
 }
 
-/* The launch after a launch of the same graph on the same stream, with nothing in between: one question and the launch,
- * since each driver call more is a twentieth of it. The stream brings the context along (those that do not are not
- * launched here). False: nothing was done, and whatever was wrong is found out on the long way. */
+/* The launch of a simple graph on the stream of a launch before that was of one, too: one question and the launch, for
+ * another graph a second one, since each driver call more is a twentieth of it. The stream brings the context along (those
+ * that do not are not launched on here). False: nothing was done, and whatever was wrong is found out on the long way. */
 static bool launch_again(struct stem_graph *g, struct CUstream_st *stream)
 {
     struct stem_exec *e = g->e;
+    struct stem_order *o = &e->order;
     bool idle = false;
     int status = 0;
     if ((uintptr_t)stream <= 2 || !atomic_compare_exchange_strong(&e->busy, &idle, true))
         return false;
-    bool fine = e->order.unmarked == g && e->order.stream == stream && g->generation == e->generation && !g->asleep &&
-                !e->rt->d.stream_is_capturing(stream, &status) && status == STEM_CUDA_CAPTURE_NONE &&
-                !e->rt->d.graph_launch(g->parts[0].exec, stream);
+    bool fine = o->unmarked && o->stream == stream && g->simple && !o->marks && g->generation == e->generation &&
+                !g->asleep && !e->rt->d.stream_is_capturing(stream, &status) && status == STEM_CUDA_CAPTURE_NONE;
+    if (fine && o->unmarked != g)
+        fine = !e->rt->d.stream_id(stream, &o->next) && o->next == o->id;
+    fine = fine && !e->rt->d.graph_launch(g->parts[0].exec, stream);
+    if (fine)
+        o->unmarked = g;
     atomic_store(&e->busy, false);
     return fine;
 }

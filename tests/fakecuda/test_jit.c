@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "costs/costs.h"
 #include "pipeline.h"
@@ -428,6 +430,72 @@ static void one_program_in_two_threads(void)
     jit_teardown(&f);
 }
 
+/* ---- NVRTC ---- */
+
+/* A new file in its place: the old one stays mapped. */
+static bool copy_file(const char *from, const char *to, const char *more)
+{
+    char command[1200];
+    snprintf(command, sizeof command, "cp '%s' '%s.new' && printf '%s' >>'%s.new' && mv '%s.new' '%s'", from, to, more, to, to, to);
+    return system(command) == 0;
+}
+
+/* One compilation by a compiler of its own: whether it was cached, and whether NVRTC was loaded for it. */
+static enum stem_status compile_once(const char *nvrtc, const char *dir, const char *source, bool *cached, bool *loaded,
+                                     struct stem_rt_error *err)
+{
+    const struct stem_compiler_options o = {.nvrtc = nvrtc, .cache_dir = dir};
+    struct stem_compiler *c;
+    struct stem_cubin cubin;
+    CU_ASSERT_EQUAL_FATAL(stem_compiler_open(&o, &c, err), STEM_OK);
+    enum stem_status s = stem_compile(c, source, "a.cu", 90, NULL, 0, &cubin, err);
+    CU_ASSERT(s || (cubin.bytes && cubin.nvrtc_major == 13));
+    *cached = cubin.cached;
+    *loaded = stem_compiler_nvrtc(c) != NULL;
+    stem_cubin_free(&cubin);
+    stem_compiler_close(c);
+    return s;
+}
+
+static void nvrtc_is_loaded_when_it_is_needed(void)
+{
+    char dir[] = "/tmp/nvrtcXXXXXX", lib[100], gone[100], command[200];
+    int status = 0;
+    struct stem_rt_error err;
+    bool cached, loaded;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+    snprintf(lib, sizeof lib, "%s/libnvrtc.so", dir);
+    CU_ASSERT_FATAL(copy_file(STAND_IN, lib, ""));
+    CU_ASSERT_EQUAL(compile_once(lib, dir, "first", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(!cached && loaded);
+    CU_ASSERT_EQUAL(compile_once(lib, dir, "first", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(cached && !loaded);
+    CU_ASSERT_EQUAL(compile_once(lib, dir, "second", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(!cached && loaded);
+    /* Another library at the same place may be of another version. */
+    CU_ASSERT_FATAL(copy_file(STAND_IN, lib, "more"));
+    CU_ASSERT_EQUAL(compile_once(lib, dir, "first", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(cached && loaded);
+    /* Gone: what is cached still serves, what is not is an error. This process has never had it: the loader would find it. */
+    snprintf(gone, sizeof gone, "%s/gone.so", dir);
+    CU_ASSERT_FATAL(copy_file(STAND_IN, gone, ""));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(compile_once(gone, dir, "first", &cached, &loaded, &err) == STEM_OK ? 0 : 1);
+    CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CU_ASSERT_EQUAL(unlink(gone), 0);
+    CU_ASSERT_EQUAL(compile_once(gone, dir, "first", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(cached && !loaded && !err.message[0]);
+    CU_ASSERT_EQUAL(compile_once(gone, dir, "third", &cached, &loaded, &err), STEM_E_NO_NVRTC);
+    /* Damaged notes are none. */
+    snprintf(command, sizeof command, "for n in %s/nvrtc-*; do printf '1 2 3 4 5' >$n; done", dir);
+    CU_ASSERT_EQUAL(system(command), 0);
+    CU_ASSERT_EQUAL(compile_once(lib, dir, "first", &cached, &loaded, &err), STEM_OK);
+    CU_ASSERT(cached && loaded);
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    CU_ASSERT_EQUAL(system(command), 0);
+}
+
 /* ---- audit ---- */
 
 static enum stem_status launch_twice(struct fixture *f, struct stem_graph **graph)
@@ -473,5 +541,6 @@ static void audited(void)
 }
 
 UNIT_MAIN("library", {"runs", runs}, {"every mistake", every_mistake}, {"diagnostics", diagnostics}, {"measured costs", measured_costs}, {"audit", audited},
+          {"NVRTC is loaded when it is needed", nvrtc_is_loaded_when_it_is_needed},
           {"two programs in two threads", two_programs_in_two_threads},
           {"one program in two threads", one_program_in_two_threads})
