@@ -16,7 +16,7 @@ model=$top/examples/dual_stream_moe.stem
 say "mainstem compile examples/dual_stream_moe.stem --dim T=4"
 "$stem" compile "$model" --dim T=4
 
-gpu=0
+gpu=0 trace=
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
 if [ $gpu = 1 ]; then
     # As many sets of weights as fit: one set is 4.2 GiB.
@@ -31,6 +31,9 @@ if [ $gpu = 1 ]; then
     say "mainstem run --device=gpu --dim T=4 $small --iters=200 --audit --poison"
     # shellcheck disable=SC2086
     "$stem" run "$model" --device=gpu --dim T=4 $small --iters=200 --audit --poison
+    say "mainstem run --device=gpu --dim T=4 $small --profile=profile.json"
+    # shellcheck disable=SC2086
+    "$stem" run "$model" --device=gpu --dim T=4 $small --profile="$top/profile.json" && trace="$small --trace=$top/profile.json"
 else
     small="-D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64"
     say "no GPU here: mainstem run --device=cpu --dim T=4 $small --orders=5"
@@ -38,5 +41,6 @@ else
     "$stem" run "$model" --device=cpu --dim T=4 $small --orders=5
 fi
 
-say "mainstem report examples/dual_stream_moe.stem --dim T=4 -o report.html"
-"$stem" report "$model" --dim T=4 -o "$top/report.html"
+say "mainstem report examples/dual_stream_moe.stem --dim T=4 $trace -o report.html"
+# shellcheck disable=SC2086
+"$stem" report "$model" --dim T=4 $trace -o "$top/report.html"
