@@ -30,6 +30,7 @@ struct drawing {
     const struct stem_timeline *t;
     const struct stem_source *source;
     double us_per_byte;
+    uint32_t first_flow; /* arrows of all variants have numbers of their own */
 };
 
 static const struct stem_plan_variant *variant_of(const struct drawing *d)
@@ -105,9 +106,9 @@ static void put_flow(json_t *events, const struct drawing *d, uint32_t edge)
     /* Flows bind to the slice that encloses them: a hair before its end. */
     double end = d->t->end[e->from], inside = end - (end - d->t->start[e->from]) / 100;
     add(events, "s", d->variant, track(d, e->from),
-        json_pack("{s:s, s:s, s:i, s:f}", "name", name, "cat", "edge", "id", (int)edge, "ts", inside));
+        json_pack("{s:s, s:s, s:i, s:f}", "name", name, "cat", "edge", "id", (int)(d->first_flow + edge), "ts", inside));
     add(events, "f", d->variant, track(d, e->to),
-        json_pack("{s:s, s:s, s:i, s:f, s:s}", "name", name, "cat", "edge", "id", (int)edge, "ts",
+        json_pack("{s:s, s:s, s:i, s:f, s:s}", "name", name, "cat", "edge", "id", (int)(d->first_flow + edge), "ts",
                   d->t->start[e->to], "bp", "e"));
 }
 
@@ -151,12 +152,13 @@ void stem_schedule_trace(const struct stem_plan *p, struct stem_out *o)
 {
     json_t *events = json_array();
     struct stem_arena *a = stem_arena_new();
-    for (uint32_t k = 0; k < p->n_variants; k++) {
+    uint32_t flows = 0;
+    for (uint32_t k = 0; k < p->n_variants; flows += p->variants[k++].n_edges) {
         struct stem_timeline t;
         stem_timeline_estimate(&p->variants[k], p->n_streams, a, &t);
         for (uint32_t s = 0; s < p->n_streams; s++)
             put_track(events, k, s, p->streams[s]);
-        put_variant(events, &(struct drawing){.p = p, .variant = k, .t = &t}, a);
+        put_variant(events, &(struct drawing){.p = p, .variant = k, .t = &t, .first_flow = flows}, a);
     }
     stem_json_put(json_pack("{s:o, s:s, s:{s:o, s:s}}", "traceEvents", events, "displayTimeUnit", "ns", "otherData",
                             "source", stem_json_text(p->source), "times", "estimates of the cost model"),
@@ -170,13 +172,15 @@ void stem_profile_trace(const struct stem_trace *t, struct stem_out *o)
     const struct stem_plan *p = t->plan;
     json_t *events = json_array(), *proofs = json_array();
     struct stem_arena *a = stem_arena_new();
-    for (uint32_t k = 0; k < p->n_variants; k++) {
+    uint32_t flows = 0;
+    for (uint32_t k = 0; k < p->n_variants; flows += p->variants[k++].n_edges) {
         const struct stem_profile *f = &t->profiles[k];
         struct drawing d = {.p = p,
                             .variant = k,
                             .t = &f->when,
                             .source = t->source,
-                            .us_per_byte = stem_us_per_byte(&p->variants[k])};
+                            .us_per_byte = stem_us_per_byte(&p->variants[k]),
+                            .first_flow = flows};
         for (uint32_t lane = 0; lane < f->n_lanes; lane++)
             put_track(events, k, lane, lane_name(&d, lane, f->graph ? "lane" : "stream", a));
         put_variant(events, &d, a);

@@ -4,7 +4,7 @@ import json
 import sys
 
 plan, trace = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:3])
-variant, events = plan["variants"][0], trace["traceEvents"]
+variant, events = plan["variants"][0], [e for e in trace["traceEvents"] if e["pid"] == 0]
 ops = [e for e in events if e["ph"] == "X"]
 names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
 assert [e["name"] for e in ops] == [o["name"] for o in variant["ops"]], "ops, in issue order"
@@ -21,3 +21,5 @@ assert abs(end - variant["critical_path_us"]) < 1e-3 * end, "the end is the sche
 flows = [[e["id"] for e in events if e["ph"] == p] for p in "sf"]
 crossing = [i for i, (a, b, *rest) in enumerate(variant["edges"]) if ops[a]["tid"] != ops[b]["tid"] and "continuation" not in rest]
 assert flows == [crossing, crossing], "an arrow for each edge between streams"
+starts = [e["id"] for e in trace["traceEvents"] if e["ph"] == "s"]
+assert len(set(starts)) == len(starts), "arrows of all specialisations have numbers of their own"

@@ -58,6 +58,12 @@ if command -v python3 >/dev/null 2>&1; then
     is 'the trace has the plan'"'"'s ops, tracks and edges' $? 0
 fi
 
+if command -v python3 >/dev/null 2>&1; then
+    "$MAINSTEM" compile -q "$here/forks.stem" --dim T=1,4 -o "$scratch/sizes" --emit=plan,trace
+    python3 "$here/check_trace.py" "$scratch/sizes/forks.plan.json" "$scratch/sizes/forks.trace.json"
+    is 'and that of several sizes' $? 0
+fi
+
 changes() { # NAME ARGUMENT...: from the plan of forks.stem to what the arguments make of it
     name=$1 && shift
     rm -rf "$scratch/b" && "$MAINSTEM" compile -q --no-warnings "$here/forks.stem" -o "$scratch/b" --emit=plan "$@"
