@@ -98,7 +98,7 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static voi
     combine<E, ROWS, GROUPS, D, 64, false, 4>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
 }
 
-template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 static void mla(shape s, int heads, int parts, int count)
 {
     int most = SPARSE ? count : s.per_sequence * PAGE, slots = parts + s.tokens * GROUPS - 1;
@@ -119,10 +119,10 @@ static void mla(shape s, int heads, int parts, int count)
     r.operand(acc_want.data(), {slots, ROWS, L}).operand(ml_want.data(), {slots, ROWS, 2}).set("rows", ROWS)
         .set("parts", parts).set("unit", 32).set("latent", L).set("scale", scale).run(2);
     const float scaled = (float)(scale * 1.4426950408889634);
-    constexpr int MT = stem_mla_block<E, W, L, ROWS, PAGE, TILE, STAGES, SPARSE>::MT;
+    constexpr int MT = stem_mla_block<E, W, L, ROWS, PAGE, WK, TILE, STAGES, SPARSE>::MT;
     for (int i = 0; i < 2; i++)
-        emu_launch({(unsigned)parts, 1, 1}, 256, 1, stem_mla_smem<W, MT, TILE, STAGES>, [&] {
-            stem_mla_part<E, W, L, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>(
+        emu_launch({(unsigned)parts, 1, 1}, 256, 1, stem_mla_smem<W, MT, WK, TILE, STAGES>, [&] {
+            stem_mla_part<E, W, L, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>(
                 q.data(), k.data(), c.table.data(), c.lens.data(), chosen.data(), acc[i].data(), ml[i].data(), s.tokens,
                 heads, s.pages, s.per_sequence, count, parts, scaled);
         });
@@ -217,13 +217,13 @@ int main()
     gqa<__half, 96, 16, 2, 64, 4>({1, 3, 3}, 6);
     gqa<bf16, 32, 1, 3, 1, 2>({35, 200, 130}, 20);
     gqa<bf16, 64, 2, 2, 16, 2>({2, 9, 100}, 60);
-    mla<bf16, 576, 512, 8, 1, 64, 64, 3, false>({3, 4, 3}, 8, 5, 0);
-    mla<bf16, 576, 512, 16, 1, 64, 64, 2, true>({3, 4, 3}, 16, 5, 170);
-    mla<__half, 192, 128, 9, 1, 7, 32, 4, false>({4, 9, 20}, 9, 7, 0);
-    mla<__half, 192, 128, 20, 1, 7, 32, 2, false>({4, 9, 20}, 20, 7, 0);
-    mla<bf16, 128, 128, 32, 1, 1, 32, 3, true>({4, 60, 50}, 32, 9, 33);
-    mla<bf16, 192, 128, 47, 3, 16, 32, 2, false>({3, 4, 9}, 140, 5, 0);
-    mla<bf16, 192, 128, 64, 2, 16, 32, 3, true>({3, 4, 9}, 128, 4, 40);
+    mla<bf16, 576, 512, 8, 1, 64, 2, 64, 3, false>({3, 4, 3}, 8, 5, 0);
+    mla<bf16, 576, 512, 16, 1, 64, 2, 64, 2, true>({3, 4, 3}, 16, 5, 170);
+    mla<__half, 192, 128, 9, 1, 7, 2, 32, 4, false>({4, 9, 20}, 9, 7, 0);
+    mla<__half, 192, 128, 20, 1, 7, 2, 32, 2, false>({4, 9, 20}, 20, 7, 0);
+    mla<bf16, 128, 128, 32, 1, 1, 2, 32, 3, true>({4, 60, 50}, 32, 9, 33);
+    mla<bf16, 192, 128, 47, 3, 16, 1, 32, 2, false>({3, 4, 9}, 140, 5, 0);
+    mla<bf16, 192, 128, 64, 2, 16, 2, 32, 3, true>({3, 4, 9}, 128, 4, 40);
     for (int kind : {0, 1, 2, 3}) {
         top<128, 1, true>(4, 1000, 100, true, kind);
         top<64, 1, false>(3, 333, 300, false, kind);

@@ -148,14 +148,18 @@ static struct stem_value_id build(struct stem_builder *b, const struct stem_valu
     int64_t units = tokens * call->groups * ((most + call->unit - 1) / call->unit);
     int64_t parts = units < call->blocks ? units : call->blocks;
     struct stem_attr scale = {.name = "scale", .kind = STEM_ATTR_FLOAT, .f = call->scale};
-    struct stem_attr attrs[] = {int_attr("rows", call->rows),     int_attr("parts", parts), int_attr("unit", call->unit),
+    struct stem_attr attrs[] = {int_attr("rows", call->rows), int_attr("parts", parts), int_attr("unit", call->unit),
                                 int_attr("latent", call->latent), scale};
     struct stem_value_id part = stem_build_simple(b, "attention_part", in, sparse ? 6 : 5, attrs, 5);
     const struct stem_op *op = &b->program->ops.at[b->program->ops.len - 1];
     struct stem_value_id two[] = {part, op->operands[op->n_in + 1].value, in[4]};
     struct stem_attr dtype = {.name = "dtype", .kind = STEM_ATTR_TEXT, .text = stem_dtype_name(type)};
-    struct stem_attr rest[] = {int_attr("heads", heads),     int_attr("groups", call->groups), int_attr("parts", parts),
-                               int_attr("unit", call->unit), int_attr("most", most),           int_attr("sparse", sparse),
+    struct stem_attr rest[] = {int_attr("heads", heads),
+                               int_attr("groups", call->groups),
+                               int_attr("parts", parts),
+                               int_attr("unit", call->unit),
+                               int_attr("most", most),
+                               int_attr("sparse", sparse),
                                dtype};
     return stem_build_simple(b, "attention_combine", two, 3, rest, 7);
 }

@@ -9,8 +9,8 @@
 
 #ifndef STEM_EMULATED
 
-/* Four 8 x 8 matrices of 16-bit elements, transposed: lane 8 * i + r says where row r of matrix i is (16 bytes). r[i] of
- * lane 4g + t has rows 2t and 2t + 1 of column g: a fragment of operand B whose k runs over rows. */
+/* Four 8 x 8 matrices of 16-bit elements, transposed: lane 8 * i + r says where row r of matrix i is (16 bytes). r[i]
+ * of lane 4g + t has rows 2t and 2t + 1 of column g: a fragment of operand B whose k runs over rows. */
 __device__ __forceinline__ void stem_matrix_trans(unsigned (&r)[4], unsigned from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -38,11 +38,12 @@ template <class E> __device__ __forceinline__ unsigned stem_pack(float &low, flo
     E a = stem_round<E>::from(low), b = stem_round<E>::from(high);
     low = stem_float(a);
     high = stem_float(b);
-    return (unsigned)*reinterpret_cast<unsigned short *>(&a) | (unsigned)*reinterpret_cast<unsigned short *>(&b) << 16;
+    return (unsigned)*reinterpret_cast<unsigned short *>(&a) | (unsigned)*reinterpret_cast<unsigned short *>(&b)
+                                                                   << 16;
 }
 
-/* Where 16-byte piece c of row r lies in a row: neither rows of one piece nor pieces of two neighbouring rows meet in a
- * bank. */
+/* Where 16-byte piece c of row r lies in a row: neither rows of one piece nor pieces of two neighbouring rows meet in
+ * a bank. */
 __device__ __forceinline__ int stem_attention_piece(int r, int c)
 {
     return c ^ ((r & 1) << 2 | (r >> 1 & 3));
@@ -54,13 +55,14 @@ __device__ __forceinline__ int stem_attention_length(const int *lens, int token,
     return sparse ? most : min(max(stem_load_fresh(lens + token), 0), most);
 }
 
-/* The lengths of all tokens; every lane keeps one of the first 32, so that most calls load them once. Its functions are
- * called by whole warps. */
+/* The lengths of all tokens; every lane keeps one of the first 32, so that most calls load them once. Its functions
+ * are called by whole warps. */
 struct stem_attention_lengths {
     const int *lens;
     int tokens, most, unit, own;
     bool sparse;
-    __device__ __forceinline__ stem_attention_lengths(const int *lens_, int tokens_, int most_, int unit_, bool sparse_)
+    __device__ __forceinline__ stem_attention_lengths(const int *lens_, int tokens_, int most_, int unit_,
+                                                      bool sparse_)
         : lens(lens_), tokens(tokens_), most(most_), unit(unit_), sparse(sparse_)
     {
         int lane = threadIdx.x & 31;
@@ -171,17 +173,22 @@ struct stem_attention_walk {
 
 /* ---- the sum of the shares ---- */
 
-/* SLICE columns of an output are added up by WARPS warps, which share out the blocks' sums in turn; lanes have columns.
- * ROWS rows a slot, D wide. Block: 8 warps. Grid: tokens * heads * (D / SLICE) outputs, 8 / WARPS a block. `lens` is
- * read before the wait. */
+/* SLICE columns of an output are added up by WARPS warps, which share out the blocks' sums in turn; lanes have
+ * columns. ROWS rows a slot, D wide. Block: 8 warps. Grid: tokens * heads * (D / SLICE) outputs, 8 / WARPS a block.
+ * `lens` is read before the wait. */
 template <class O, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS>
 __device__ __forceinline__ void stem_attention_combine(const float *acc, const float *ml, const int *lens, O *y,
                                                        int tokens, int heads, int most, int parts)
 {
-    constexpr int EACH = (SLICE + 31) / 32, BATCH = EACH > 16 ? 1 : EACH == 1 ? 16 : 32 / EACH, VECTOR = SLICE == 128 ? 4 : 1;
+    constexpr int EACH = (SLICE + 31) / 32,
+                  BATCH = EACH > 16   ? 1
+                          : EACH == 1 ? 16
+                                      : 32 / EACH,
+                  VECTOR = SLICE == 128 ? 4 : 1;
     __shared__ float sums[8][EACH * 32], tops[8], weights[8];
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = lane * VECTOR;
-    long long output = (long long)blockIdx.x * (8 / WARPS) + warp / WARPS, outputs = (long long)tokens * heads * (D / SLICE);
+    long long output = (long long)blockIdx.x * (8 / WARPS) + warp / WARPS,
+              outputs = (long long)tokens * heads * (D / SLICE);
     bool there = output < outputs;
     output = there ? output : 0;
     int slice = (int)(output % (D / SLICE)), token = (int)(output / (D / SLICE) / heads);
@@ -308,8 +315,8 @@ __device__ __forceinline__ void stem_attention_plain(const E *q, const E *k, con
             float top = STEM_NO_MAX, weight = 0, sum[EACH] = {};
             const E *own = q + ((long long)walk.token * c.heads + head) * width;
             for (int i = walk.from; i < walk.to && head < c.heads; i++) {
-                long long row = stem_attention_row(c, table, lens, chosen, walk.token,
-                                                   c.kv_heads > 1 ? walk.group : 0, i);
+                long long row =
+                    stem_attention_row(c, table, lens, chosen, walk.token, c.kv_heads > 1 ? walk.group : 0, i);
                 if (row < 0)
                     continue;
                 float dot = 0;

@@ -21,19 +21,19 @@ enum {
     STEM_MLA_ROWS = 64 /* heads of mla_attention that are one item, at most */
 };
 
-/* One call. An *item* is a token and a group of `rows` query heads that read the same keys: a key head's queries, or a
- * block of MLA's heads. Items are numbered token * groups + group; token t has ceil(n / unit) units of positions,
+/* One call. An *item* is a token and a group of `rows` query heads that read the same keys: a key head's queries, or
+ * a block of MLA's heads. Items are numbered token * groups + group; token t has ceil(n / unit) units of positions,
  * where n is lens[t] clamped to 0..most, or the number of indices. */
 struct stem_attention_sizes {
     int64_t tokens, heads, rows, groups, kv_heads, width, latent; /* width of keys; of values */
-    int64_t pages, page, max_pages, indices;                     /* indices 0: none, all positions */
+    int64_t pages, page, max_pages, indices;                      /* indices 0: none, all positions */
     int64_t unit, parts, most;
 };
 struct stem_attention_sizes stem_attention_sizes_of(const struct stem_concrete *c);
 
-/* How the work is divided: block b of `parts` has units U*b/parts .. U*(b+1)/parts - 1 of all U, in order of items, and
- * writes slot b + i for each item i from first[b] to first[b + 1] (empty ones too, so that all slots are written):
- * slots = parts + items - 1. first[b] is the item of the block's first unit. */
+/* How the work is divided: block b of `parts` has units U*b/parts .. U*(b+1)/parts - 1 of all U, in order of items,
+ * and writes slot b + i for each item i from first[b] to first[b + 1] (empty ones too, so that all slots are
+ * written): slots = parts + items - 1. first[b] is the item of the block's first unit. */
 struct stem_attention_share {
     int64_t *start; /* items + 1: number of units before each item */
     int64_t *first; /* parts + 1 */
@@ -41,8 +41,8 @@ struct stem_attention_share {
 struct stem_attention_share stem_attention_share_out(const struct stem_attention_sizes *s, const int32_t *lens);
 void stem_attention_share_free(struct stem_attention_share *share);
 
-/* Operands table[T, P] and lens[T] of an op with T tokens (dim 0 of operand 0), and of a cache of rank `rank`. Reports
- * as WHAT: .. and returns false. */
+/* Operands table[T, P] and lens[T] of an op with T tokens (dim 0 of operand 0), and of a cache of rank `rank`.
+ * Reports as WHAT: .. and returns false. */
 bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t rank, uint32_t table, uint32_t lens,
                                 const char *what);
 /* Scalars of every lowering of attention_part: tokens, heads, pages, max_pages, indices, parts, scale. */

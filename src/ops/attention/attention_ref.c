@@ -66,9 +66,9 @@ static int64_t row_of(const struct reader *r, int64_t position)
 }
 
 struct sums {
-    double *score;         /* of one row of q: for each position of the share */
-    float *q, *k, *v;      /* rows, positions */
-    bool *present;         /* positions */
+    double *score;    /* of one row of q: for each position of the share */
+    float *q, *k, *v; /* rows, positions */
+    bool *present;    /* positions */
 };
 
 static void part_row(const struct reader *r, struct sums *t, int64_t row, int64_t n, double scale, float *acc,
@@ -154,8 +154,8 @@ void stem_attention_part_reference(const struct stem_concrete *c, void *const *g
             int64_t from = max64(all * b / s.parts, share.start[i]) - share.start[i];
             int64_t to = min64(all * (b + 1) / s.parts, share.start[i + 1]) - share.start[i];
             struct reader r = {&s, c->operand[0].dtype, data, i / s.groups, s.kv_heads > 1 ? group : 0};
-            part_slot(&r, &t, group, from * s.unit, min64(to * s.unit, n), scale,
-                      acc + (b + i) * s.rows * s.latent, ml + (b + i) * s.rows * 2);
+            part_slot(&r, &t, group, from * s.unit, min64(to * s.unit, n), scale, acc + (b + i) * s.rows * s.latent,
+                      ml + (b + i) * s.rows * 2);
         }
     stem_attention_share_free(&share);
     free(t.score);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attention_combine: adds up what attention_part left of each item, in order of blocks, in f32, and divides: y = sum of
- * 2^(m - M) acc / sum of 2^(m - M) l, M the largest m. A token without cached positions gives zeros.
+ * attention_combine: adds up what attention_part left of each item, in order of blocks, in f32, and divides: y = sum
+ * of 2^(m - M) acc / sum of 2^(m - M) l, M the largest m. A token without cached positions gives zeros.
  */
 #include "ops/attention/attention.h"
 #include "ops/rule.h"
@@ -50,10 +50,9 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     bool sparse = int_attr(c->attrs, "sparse");
     uint32_t warps = warps_of(int_attr(c->attrs, "parts"), y->dim[0] * groups);
     uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1]);
-    long long slice = latent % 128 ? latent : 128; /* narrower ones, where that occupies more multiprocessors */
-    if (slice == 128 && outputs * (uint64_t)(latent / slice) * warps / 8 < t->n_sms)
-        slice = 32;
+    long long slice = latent % 128 ? latent : 128; /* narrower ones were not faster */
     outputs *= (uint64_t)(latent / slice);
+    (void)t;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "attention"},
                                .grid = {(uint32_t)((outputs * warps + 7) / 8), 1, 1},

@@ -21,7 +21,8 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
         s->width % 32 || s->width > 256 || s->rows > 16 || s->unit != STEM_GQA_UNIT)
         return false;
     uint32_t merge = 2 * (uint32_t)(s->rows * (s->width + 6)) * 4;
-    uint32_t stages = (stem_stream_sm_smem(t) / 2 - 1024 - merge) / (warps * stage); /* two blocks on a multiprocessor */
+    uint32_t stages =
+        (stem_stream_sm_smem(t) / 2 - 1024 - merge) / (warps * stage); /* two blocks on a multiprocessor */
     if (stages < 3)
         stages = (stem_stream_block_smem(t) - merge) / (warps * stage);
     stages = stages > MOST_STAGES ? MOST_STAGES : stages;
@@ -33,9 +34,9 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
     l->headers[3] = "gqa_part";
     l->block[0] = 32 * WARPS;
     l->smem = warps * stages * stage + merge; /* stem_gqa_smem */
-    l->kernel = stem_arena_printf(a, "stem_gqa_part_%s_d%lld_r%lld_g%lld_p%lld_s%u", stem_dtype_name(dtype),
-                                  (long long)s->width, (long long)s->rows, (long long)s->groups, (long long)s->page,
-                                  stages);
+    l->kernel =
+        stem_arena_printf(a, "stem_gqa_part_%s_d%lld_r%lld_g%lld_p%lld_s%u", stem_dtype_name(dtype),
+                          (long long)s->width, (long long)s->rows, (long long)s->groups, (long long)s->page, stages);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%d) %s(const %s *q, const %s *k, const %s *v, "

@@ -19,8 +19,9 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
     const int *table; /* the token's */
     unsigned ring;
     int pages, group, from, to, tiles; /* tiles of 16 positions of the share */
-    int slot, fill_tile, fill_slot, next_page; /* next_page: of this lane's position in the tile that is filled next */
-    uint4 low[PAIRS], high[PAIRS];       /* queries */
+    int slot, fill_tile, fill_slot,
+        next_page;                 /* next_page: of this lane's position in the tile that is filled next */
+    uint4 low[PAIRS], high[PAIRS]; /* queries */
     float sum[2 * D / 16][4], top[2], weight[2];
 
     __device__ __forceinline__ void look_up()
@@ -188,7 +189,7 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
                 *reinterpret_cast<stem_vec<float, 2> *>(to_ + r * LD + 8 * n + 2 * t) = {sum[n][2 * h],
-                                                                                        sum[n][2 * h + 1]};
+                                                                                         sum[n][2 * h + 1]};
             if (t == 0)
                 *reinterpret_cast<stem_vec<float, 2> *>(to_ + ROWS * LD + 2 * r) = {top[h], weight[h]};
         }
@@ -225,9 +226,11 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
                 continue;
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
-                *reinterpret_cast<stem_vec<float, 2> *>(acc + r * D + 8 * n + 2 * t) = {sum[n][2 * h], sum[n][2 * h + 1]};
+                *reinterpret_cast<stem_vec<float, 2> *>(acc + r * D + 8 * n + 2 * t) = {sum[n][2 * h],
+                                                                                        sum[n][2 * h + 1]};
             if (t == 0)
-                *reinterpret_cast<stem_vec<float, 2> *>(ml + 2 * r) = {top[h] > STEM_NO_MAX ? top[h] : 0.0f, weight[h]};
+                *reinterpret_cast<stem_vec<float, 2> *>(ml + 2 * r) = {top[h] > STEM_NO_MAX ? top[h] : 0.0f,
+                                                                       weight[h]};
         }
     }
     __device__ __forceinline__ void merge(int warp, float *shared, float *acc, float *ml)
@@ -252,7 +255,7 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
 
 /* Bytes of dynamic shared memory. */
 template <int D, int ROWS, int STAGES>
-constexpr int stem_gqa_smem = 4 * STAGES * stem_gqa_stage<D> + 2 * ROWS * (D + 6) * 4;
+constexpr int stem_gqa_smem = 4 * STAGES *stem_gqa_stage<D> + 2 * ROWS *(D + 6) * 4;
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
 __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v, const int *table, const int *lens,
@@ -270,15 +273,15 @@ __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v
     w.fill_slot = w.slot = 0;
     stem_attention_walk walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
     auto next = [&] { /* the next share that has positions; empty ones are zeros */
-        while (walk.step()) {
-            if (walk.from < walk.to)
-                return true;
-            for (int i = threadIdx.x; i < ROWS * D; i += 128)
-                acc[(long long)walk.slot * ROWS * D + i] = 0;
-            if (threadIdx.x < 2 * ROWS)
-                ml[(long long)walk.slot * ROWS * 2 + threadIdx.x] = 0;
-        }
-        return false;
+                      while (walk.step()) {
+                          if (walk.from < walk.to)
+                              return true;
+                          for (int i = threadIdx.x; i < ROWS * D; i += 128)
+                              acc[(long long)walk.slot * ROWS * D + i] = 0;
+                          if (threadIdx.x < 2 * ROWS)
+                              ml[(long long)walk.slot * ROWS * 2 + threadIdx.x] = 0;
+                      }
+                      return false;
     };
     auto begin = [&] {
         w.table = table + (long long)walk.token * max_pages;

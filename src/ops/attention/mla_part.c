@@ -8,9 +8,9 @@
 enum { THREADS = 256, MOST_STAGES = 6 };
 
 /* stem_mla_smem. */
-static uint32_t smem_of(const struct stem_attention_sizes *s, uint32_t tile, uint32_t stages)
+static uint32_t smem_of(const struct stem_attention_sizes *s, uint32_t tile, uint32_t wk, uint32_t stages)
 {
-    uint32_t mt = s->rows <= 16 ? 1 : s->rows <= 32 ? 2 : 4, row = 2 * (uint32_t)s->width, wk = mt == 4 ? 1 : 2;
+    uint32_t mt = s->rows <= 16 ? 1 : s->rows <= 32 ? 2 : 4, row = 2 * (uint32_t)s->width;
     uint32_t scores = tile == 64 ? 68 : 40, weights = tile == 64 ? 72 : 40;
     return stages * tile * row + (mt == 4 ? 16 * mt * row : 0) + wk * 16 * mt * scores * 4 + 16 * mt * weights * 2 +
            16 * mt * 4 + stages * tile;
@@ -18,11 +18,14 @@ static uint32_t smem_of(const struct stem_attention_sizes *s, uint32_t tile, uin
 
 /* Positions at once and stages that fit; stages 0: too wide. Few heads are bound by what a tile costs, whatever its
  * size: 64, if two more are on their way meanwhile. */
-static void shape_of(const struct stem_attention_sizes *s, const struct stem_target *t, uint32_t *tile, uint32_t *stages)
+static void shape_of(const struct stem_attention_sizes *s, const struct stem_target *t, uint32_t *tile, uint32_t *wk,
+                     uint32_t *stages)
 {
+    /* sharing out the width saves reads of the queries, and takes memory for the scores */
+    *wk = s->rows > 32 && stem_stream_block_smem(t) < 200u << 10 ? 1 : 2;
     for (*tile = s->rows <= 16 ? 64 : 32;; *tile = 32) {
         *stages = MOST_STAGES;
-        while (*stages && smem_of(s, *tile, *stages) > stem_stream_block_smem(t))
+        while (*stages && smem_of(s, *tile, *wk, *stages) > stem_stream_block_smem(t))
             --*stages;
         if (*stages > 2 || *tile == 32)
             break;
@@ -35,12 +38,12 @@ bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_a
                               const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
     enum stem_dtype dtype = c->operand[0].dtype;
-    uint32_t stages, tile;
+    uint32_t stages, tile, wk;
     if (c->operand[2].rank != STEM_NONE || c->operand[1].rank != 3 || (dtype != STEM_BF16 && dtype != STEM_F16) ||
-        c->operand[0].offset % 16 || c->operand[1].offset % 16 || s->width % 64 || s->latent % 128 || s->latent > 512 ||
-        s->width > 640 || s->rows > STEM_MLA_ROWS || s->unit != STEM_MLA_UNIT)
+        c->operand[0].offset % 16 || c->operand[1].offset % 16 || s->width % 64 || s->latent % 128 ||
+        s->latent > 512 || s->width > 640 || s->rows > STEM_MLA_ROWS || s->unit != STEM_MLA_UNIT)
         return false;
-    shape_of(s, t, &tile, &stages);
+    shape_of(s, t, &tile, &wk, &stages);
     if (!stages)
         return false;
     const char *type = stem_stream_type(dtype);
@@ -49,19 +52,23 @@ bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_a
     l->headers[2] = "attention";
     l->headers[3] = "mla_part";
     l->block[0] = THREADS;
-    l->smem = smem_of(s, tile, stages);
-    l->kernel = stem_arena_printf(a, "stem_mla_part_%s_w%lld_%lld_r%lld_g%lld_p%lld_t%u_s%u%s", stem_dtype_name(dtype),
-                                  (long long)s->width, (long long)s->latent, (long long)s->rows, (long long)s->groups,
-                                  (long long)s->page, tile, stages, sparse ? "_sparse" : given ? "_all" : "");
+    l->smem = smem_of(s, tile, wk, stages);
+    l->kernel = stem_arena_printf(a, "stem_mla_part_%s_w%lld_%lld_r%lld_g%lld_p%lld_k%u_t%u_s%u%s",
+                                  stem_dtype_name(dtype), (long long)s->width, (long long)s->latent,
+                                  (long long)s->rows, (long long)s->groups, (long long)s->page, wk, tile, stages,
+                                  sparse  ? "_sparse"
+                                  : given ? "_all"
+                                          : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%d) %s(const %s *q, const %s *cache, const %s *, "
         "const int *table, const int *lens, %sfloat *acc, float *ml, int tokens, int heads, int pages, "
         "int max_pages, int indices, int parts, float scale)\n{\n"
-        "    stem_mla_part<%s, %lld, %lld, %lld, %lld, %lld, %u, %u, %s>(q, cache, table, lens, %s, acc, ml, tokens, "
+        "    stem_mla_part<%s, %lld, %lld, %lld, %lld, %lld, %u, %u, %u, %s>(q, cache, table, lens, %s, acc, ml, "
+        "tokens, "
         "heads, pages, max_pages, indices, parts, scale);\n}\n",
         THREADS, l->kernel, type, type, type, given ? "const int *chosen, " : "", type, (long long)s->width,
-        (long long)s->latent, (long long)s->rows, (long long)s->groups, (long long)s->page, tile, stages,
+        (long long)s->latent, (long long)s->rows, (long long)s->groups, (long long)s->page, wk, tile, stages,
         sparse ? "true" : "false", given ? "chosen" : "nullptr");
     return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_part for latents: a row of the cache, W wide, is the key of all heads and its first L elements the value.
- * A block of eight warps takes TILE rows, 64 or 32, at a time from a ring that cp.async fills, and each row is in shared memory once:
- *   scores: the warps share out 16 * MT heads, positions and, for few heads, W; their sums meet in shared memory
- *   softmax: 16 / MT threads for each head
- *   values: each warp has L / 8 columns of all heads, the weights as operand A
- * The queries stay in registers, for 64 heads in shared memory. With indices, these say which rows are read.
+ * A block of eight warps takes TILE rows, 64 or 32, at a time from a ring that cp.async fills, and each row is in
+ * shared memory once: scores: the warps share out 16 * MT heads, positions and, if WK is 2, W; their sums meet in
+ * shared memory softmax: 16 / MT threads for each head values: each warp has L / 8 columns of all heads, the weights
+ * as operand A The queries stay in registers, for 64 heads in shared memory. With indices, these say which rows are
+ * read.
  *
  * Preconditions: 16-bit floats, W a multiple of 64, L of 128, 16-byte aligned operands.
  */
@@ -14,19 +14,19 @@
 
 #define STEM_MLA_UNIT 32 /* positions that the blocks share out */
 
-template <int MT> constexpr int stem_mla_wk = MT == 4 ? 1 : 2; /* warps that share out W */
 /* Strides of a head's scores and of its weights, in elements. */
 template <int TILE> constexpr int stem_mla_scores = TILE == 64 ? 68 : 40;
 template <int TILE> constexpr int stem_mla_weights = TILE == 64 ? 72 : 40;
 
 /* Bytes of dynamic shared memory. */
-template <int W, int MT, int TILE, int STAGES>
-constexpr int stem_mla_smem = STAGES * TILE * 2 * W + (MT == 4 ? 16 * MT * 2 * W : 0) +
-                              stem_mla_wk<MT> * 16 * MT * stem_mla_scores<TILE> * 4 +
-                              16 * MT * stem_mla_weights<TILE> * 2 + 16 * MT * 4 + STAGES * TILE;
+template <int W, int MT, int WK, int TILE, int STAGES>
+constexpr int stem_mla_smem = STAGES *TILE * 2 * W +
+                              (MT == 4 ? 16 * MT * 2 * W : 0) + WK * 16 * MT *stem_mla_scores<TILE> * 4 +
+                              16 * MT *stem_mla_weights<TILE> * 2 + 16 * MT * 4 + STAGES *TILE;
 
-template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool SPARSE> struct stem_mla_block {
-    static constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, WM = MT, WK = stem_mla_wk<MT>, WN = 8 / WM / WK;
+template <class E, int W, int L, int ROWS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
+struct stem_mla_block {
+    static constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, WM = MT, WN = 8 / WM / WK;
     static constexpr int NT = TILE / 8 / WN, PAIRS = W / 32 / WK, NV = L / 64, ROW = 2 * W;
     static constexpr int STAGE = TILE * ROW, LANES = 16 / MT, EACH = TILE / LANES, VECTOR = EACH < 4 ? EACH : 4;
     static constexpr int KEPT = MT == 4 ? 1 : PAIRS;
@@ -112,8 +112,8 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
         if (MT == 4) /* part of the first stage's group */
             for (int i = threadIdx.x; i < 16 * MT * (W / 8); i += 256) {
                 int r = i / (W / 8), c = i % (W / 8);
-                stem_copy16(queries + r * ROW + (stem_attention_piece(r, c) << 4), q + (r < heads ? r * W + c * 8 : 0),
-                            r < heads);
+                stem_copy16(queries + r * ROW + (stem_attention_piece(r, c) << 4),
+                            q + (r < heads ? r * W + c * 8 : 0), r < heads);
             }
 #pragma unroll
         for (int m = 0; m < MT; m++)
@@ -152,7 +152,8 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
         int m = warp % WM, part = warp / WM % WK, n0 = warp / WM / WK * NT * 8;
-        float s[2][NT][4] = {}; /* two chains: a product waits for its predecessor's sums */
+        constexpr int CHAINS = NT < 4 ? 2 : 1; /* a product waits for its predecessor's sums */
+        float s[CHAINS][NT][4] = {};
 #pragma unroll
         for (int j = 0; j < PAIRS; j++) {
             int piece = (part * PAIRS + j) * 4 + t;
@@ -169,7 +170,7 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
             for (int n = 0; n < NT; n++) {
                 uint4 k = stem_shared16(stage + (n0 + 8 * n + g) * ROW + (stem_attention_piece(g, piece) << 4));
                 stem_mma((const E *)nullptr, s[0][n], a.x, b.x, a.y, b.y, k.x, k.y);
-                stem_mma((const E *)nullptr, s[1][n], a.z, b.z, a.w, b.w, k.z, k.w);
+                stem_mma((const E *)nullptr, s[CHAINS - 1][n], a.z, b.z, a.w, b.w, k.z, k.w);
             }
         }
         float *to_ = scores + (part * 16 * MT + m * 16 + g) * LS + n0 + 2 * t;
@@ -178,7 +179,8 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
 #pragma unroll
             for (int h = 0; h < 2; h++)
                 *reinterpret_cast<stem_vec<float, 2> *>(to_ + 8 * h * LS + 8 * n) = {
-                    s[0][n][2 * h] + s[1][n][2 * h], s[0][n][2 * h + 1] + s[1][n][2 * h + 1]};
+                    CHAINS == 2 ? s[0][n][2 * h] + s[CHAINS - 1][n][2 * h] : s[0][n][2 * h],
+                    CHAINS == 2 ? s[0][n][2 * h + 1] + s[CHAINS - 1][n][2 * h + 1] : s[0][n][2 * h + 1]};
     }
 
     __device__ __forceinline__ void softmax(int slot, int first, float scale)
@@ -238,12 +240,13 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
             for (int m = 0; m < MT; m++)
 #pragma unroll
                 for (int c = 0; c < 4; c++)
-                    p[m][c] = *reinterpret_cast<const unsigned *>(
-                        weights + (m * 16 + g + 8 * (c & 1)) * LW + k + 2 * t + 8 * (c >> 1));
+                    p[m][c] = *reinterpret_cast<const unsigned *>(weights + (m * 16 + g + 8 * (c & 1)) * LW + k +
+                                                                  2 * t + 8 * (c >> 1));
 #pragma unroll
             for (int n = 0; n < NV; n += 2) {
                 unsigned b[4];
-                stem_matrix_trans(b, stage + (k + r) * ROW + (stem_attention_piece(r, warp * NV + n + (lane >> 4)) << 4));
+                stem_matrix_trans(b, stage + (k + r) * ROW +
+                                         (stem_attention_piece(r, warp * NV + n + (lane >> 4)) << 4));
 #pragma unroll
                 for (int m = 0; m < MT; m++) {
                     stem_mma((const E *)nullptr, sum[m][n], p[m][0], p[m][1], p[m][2], p[m][3], b[0], b[1]);
@@ -298,13 +301,13 @@ template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, bool 
     }
 };
 
-template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const int *table, const int *lens,
-                                              const int *chosen, float *acc, float *ml, int tokens, int heads, int pages,
-                                              int max_pages, int indices, int parts, float scale)
+                                              const int *chosen, float *acc, float *ml, int tokens, int heads,
+                                              int pages, int max_pages, int indices, int parts, float scale)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    stem_mla_block<E, W, L, ROWS, PAGE, TILE, STAGES, SPARSE> b(stem_smem);
+    stem_mla_block<E, W, L, ROWS, PAGE, WK, TILE, STAGES, SPARSE> b(stem_smem);
     b.cache = cache;
     b.pages = pages;
     stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_part: for each block's share of each item (attention.h), the sums that softmax needs. With s = scale *
- * log2(e) * q.k in f32, m = the largest s rounded up to an integer, p = 2^(s - m) rounded to the cache's type: acc = sum
- * of p * v, ml = (m, sum of p); zeros for an empty share. m being an integer, sums that were begun with a smaller m
- * are scaled by a power of two, so neither the order nor the number of steps changes how p is rounded.
+ * log2(e) * q.k in f32, m = the largest s rounded up to an integer, p = 2^(s - m) rounded to the cache's type: acc =
+ * sum of p * v, ml = (m, sum of p); zeros for an empty share. m being an integer, sums that were begun with a smaller
+ * m are scaled by a power of two, so neither the order nor the number of steps changes how p is rounded.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cache_store: writes row t of x into slot[t] of a paged cache, in place; slot = page * PAGE + position in the page. A
- * slot outside of the cache (-1: a token that is not there) is skipped. Two rows for one slot: either may win.
+ * cache_store: writes row t of x into slot[t] of a paged cache, in place; slot = page * PAGE + position in the page.
+ * A slot outside of the cache (-1: a token that is not there) is skipped. Two rows for one slot: either may win.
  */
 #include "ops/cache_store/cache_store.h"
 

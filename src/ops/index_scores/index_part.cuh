@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * index_scores on the tensor cores. The blocks share out all cached positions of all tokens (attention.cuh), the eight
- * warps of a block those of its share, 16 at a time: the rows of mma.m16n8k16, read from a ring of the warp's own that
- * cp.async fills. All heads of q stay in registers as operand B, so a byte of the cache is read once, from shared memory
- * too. A head's column is weighted and added up right behind the product.
+ * index_scores on the tensor cores. The blocks share out all cached positions of all tokens (attention.cuh), the
+ * eight warps of a block those of its share, 16 at a time: the rows of mma.m16n8k16, read from a ring of the warp's
+ * own that cp.async fills. All heads of q stay in registers as operand B, so a byte of the cache is read once, from
+ * shared memory too. A head's column is weighted and added up right behind the product.
  *
  * Preconditions: 16-bit floats, WIDTH a multiple of 32, HEADS of 8, HEADS * WIDTH <= 8192, 16-byte aligned operands.
  */
@@ -119,7 +119,8 @@ template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES> struct s
 
 template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES>
 __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const E *cache, const int *table,
-                                                  const int *lens, float *y, int tokens, int most, int pages, int max_pages)
+                                                  const int *lens, float *y, int tokens, int most, int pages,
+                                                  int max_pages)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     int warp = threadIdx.x >> 5;

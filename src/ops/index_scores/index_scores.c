@@ -62,8 +62,8 @@ static uint32_t stages_of(const struct stem_concrete *c, const struct stem_targe
     const struct stem_tensor *q = &c->operand[0];
     int64_t heads = q->dim[1], width = q->dim[2];
     uint32_t stage = 16 * (uint32_t)((2 * width + 127) / 128 * 128);
-    if ((q->dtype != STEM_BF16 && q->dtype != STEM_F16) || q->offset % 16 || c->operand[2].offset % 16 || width % 32 ||
-        heads % 8 || heads * width > 8192)
+    if ((q->dtype != STEM_BF16 && q->dtype != STEM_F16) || q->offset % 16 || c->operand[2].offset % 16 ||
+        width % 32 || heads % 8 || heads * width > 8192)
         return 0;
     uint32_t stages = stem_stream_block_smem(t) / (WARPS * stage);
     return stages < 2 ? 0 : stages > MOST_STAGES ? MOST_STAGES : stages;

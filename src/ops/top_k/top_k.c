@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * top_k: indices of the k largest of each row, in ascending order of index, then -1. The lower index of equals. Neither
- * -infinity nor NaN is chosen, so masked positions never are; with lens only the first lens[t] are looked at. A radix
- * select: histograms of 11, 11 and 10 bits of a key that orders like the floats.
+ * top_k: indices of the k largest of each row, in ascending order of index, then -1. The lower index of equals.
+ * Neither -infinity nor NaN is chosen, so masked positions never are; with lens only the first lens[t] are looked at.
+ * A radix select: histograms of 11, 11 and 10 bits of a key that orders like the floats.
  */
 #include "ops/top_k/top_k.h"
 
@@ -50,15 +50,30 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)(x->dim[0] * (x->dim[1] > 16384 ? 8 : 1))};
 }
 
+/* Keys of a block, a multiple of 128. */
+static int64_t share_of(int64_t n, uint32_t cluster)
+{
+    return ((n + cluster - 1) / cluster + 127) / 128 * 128;
+}
+
+/* Blocks for a row: more than one where a row is long and there are multiprocessors to spare, or too long for one. */
+static uint32_t cluster_of(int64_t n, int64_t rows, const struct stem_target *t)
+{
+    uint32_t cluster = 1;
+    while (t->sm >= 90 && cluster < 8 &&
+           ((n > 8192 * (int64_t)cluster && rows * 4 * cluster <= t->n_sms) ||
+            FIXED + share_of(n, cluster) * 4 > stem_stream_block_smem(t)))
+        cluster *= 2;
+    return cluster;
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
     const struct stem_tensor *x = &c->operand[0];
     int64_t n = x->dim[1];
-    uint32_t cluster = 1; /* blocks for a row: as long as every block of the grid is resident at once */
-    while (t->sm >= 90 && cluster < 8 && n > 4096 * (int64_t)cluster && x->dim[0] * 2 * cluster <= 2 * (int64_t)t->n_sms)
-        cluster *= 2;
-    int64_t share = ((n + cluster - 1) / cluster + 127) / 128 * 128;
+    uint32_t cluster = cluster_of(n, x->dim[0], t);
+    int64_t share = share_of(n, cluster);
     bool kept = FIXED + share * 4 <= stem_stream_block_smem(t);
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "stream", "linear", "top_k"},

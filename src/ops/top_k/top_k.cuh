@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * top_k by radix select. The blocks of a cluster share out a row in contiguous pieces; histograms meet in distributed
- * shared memory. Once the k-th largest key is known, places follow from counts, in order of index: the result does not
- * depend on timing, though counters are atomic.
+ * shared memory. Once the k-th largest key is known, places follow from counts, in order of index: the result does
+ * not depend on timing, though counters are atomic.
  */
 #ifndef STEM_TOP_K_CUH
 #define STEM_TOP_K_CUH
@@ -19,7 +19,8 @@ __device__ __forceinline__ unsigned stem_top_key(float v)
 }
 
 struct stem_top_shared {
-    int bins[3 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is filled */
+    int bins[3 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is
+                                    filled */
     int all[STEM_TOP_BINS];      /* of the cluster: this block's part of the bins */
     int warp[32], warp_equal[32];
     int above, equal; /* of this block */
@@ -68,11 +69,11 @@ struct stem_top_keys {
     }
 };
 
-/* One digit, of `bits` bits from `shift` on: of the keys whose higher bits are `prefix`, finds the digit of the want-th
- * largest; want becomes its rank among those of that digit. False if there are fewer than want. */
+/* One digit, of `bits` bits from `shift` on: of the keys whose higher bits are `prefix`, finds the digit of the
+ * want-th largest; want becomes its rank among those of that digit. False if there are fewer than want. */
 template <int THREADS, int CLUSTER>
-__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, const stem_top_keys &keys, int rank, int shift,
-                                               int bits, unsigned &prefix, int &want)
+__device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, const stem_top_keys &keys, int rank,
+                                               int shift, int bits, unsigned &prefix, int &want)
 {
     constexpr int EACH = STEM_TOP_BINS / THREADS, PART = STEM_TOP_BINS / CLUSTER;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -143,7 +144,8 @@ __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int 
         s.bins[i] = 0;
     stem_wait();
     stem_launch_dependents();
-    int all = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n, share = (all + CLUSTER - 1) / CLUSTER;
+    int all = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n,
+        share = (all + CLUSTER - 1) / CLUSTER;
     int begin = min(rank * share, all), count = min(share, all - begin), whole = (count + 127) / 128;
     x += begin;
     if (KEPT) {

@@ -53,11 +53,7 @@ static void combine(const float *acc, const float *ml, const int *lens, E *y, in
 {
     constexpr int SLICE = D % 128 ? D : 128;
     int shares = parts / (tokens * GROUPS) + 2, warps = shares > 32 ? 8 : shares > 16 ? 4 : shares > 8 ? 2 : 1;
-    if (SLICE == 128 && tokens * heads * (D / SLICE) * warps / 8 < 132)
-        combine_by<E, ROWS, GROUPS, D, SLICE == 128 ? 32 : SLICE, UNIT, SPARSE>(warps, acc, ml, lens, y, tokens, heads, most,
-                                                                               parts, s);
-    else
-        combine_by<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE>(warps, acc, ml, lens, y, tokens, heads, most, parts, s);
+    combine_by<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE>(warps, acc, ml, lens, y, tokens, heads, most, parts, s);
 }
 
 template <class E> struct gqa_arrays {
@@ -183,12 +179,12 @@ static void time_gqa_all(void)
 
 /* ---- latents ---- */
 
-template <class E, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
+template <class E, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 __global__ void __launch_bounds__(256)
     k_mla(const E *q, const E *cache, const int *table, const int *lens, const int *chosen, float *acc, float *ml, int tokens,
           int heads, int pages, int max_pages, int indices, int parts, float scale)
 {
-    stem_mla_part<E, 576, 512, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>(q, cache, table, lens, chosen, acc, ml, tokens, heads,
+    stem_mla_part<E, 576, 512, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>(q, cache, table, lens, chosen, acc, ml, tokens, heads,
                                                                    pages, max_pages, indices, parts, scale);
 }
 
@@ -198,15 +194,15 @@ template <class E> struct mla_arrays {
     int pages;
 };
 
-template <class E, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
+template <class E, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const int *chosen, int count, int tokens, int heads,
                 int per_sequence, bool whole, cudaStream_t s)
 {
-    constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, TILE, STAGES>;
-    static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>, smem), true);
+    constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, WK, TILE, STAGES>;
+    static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, smem), true);
     (void)once;
     int most = SPARSE ? count : per_sequence * PAGE, parts = std::min(132, tokens * GROUPS * ((most + 31) / 32));
-    go(k_mla<E, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
+    go(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
        tokens, heads, a.pages, per_sequence, count, parts, (float)(1.4426950408889634 / sqrt(192.0)));
     if (whole)
         combine<E, ROWS, GROUPS, 512, 32, SPARSE>(a.acc, a.ml, lens, a.y, tokens, heads, most, parts, s);
@@ -225,7 +221,7 @@ template <class E> static void mla_free(const mla_arrays<E> &a)
         CHECK(cudaFree(p));
 }
 
-template <class E, int ROWS, int GROUPS, int PAGE, int TILE, int STAGES, bool SPARSE>
+template <class E, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 static void check_mla(int tokens, int heads, int context, int count)
 {
     const int per_sequence = (context + PAGE - 1) / PAGE, pages = tokens * per_sequence;
@@ -245,14 +241,14 @@ static void check_mla(int tokens, int heads, int context, int count)
     char what[128];
     snprintf(what, sizeof what, "mla t%d h%d ctx %d page %d k%d", tokens, heads, context, PAGE, count);
     compare<E>(what, a.y, ref, (size_t)tokens * heads * 512, 6e-3, [&] {
-        mla<E, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>(a, table, lens, chosen, count, tokens, heads, per_sequence, true, 0);
+        mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>(a, table, lens, chosen, count, tokens, heads, per_sequence, true, 0);
     });
     mla_free(a);
     for (void *p : {(void *)ref, (void *)table, (void *)lens, (void *)chosen})
         CHECK(cudaFree(p));
 }
 
-template <int ROWS, int GROUPS, int TILE, int STAGES, bool SPARSE>
+template <int ROWS, int GROUPS, int WK, int TILE, int STAGES, bool SPARSE>
 static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int tokens, int context, bool whole)
 {
     const int PAGE = 64, per_sequence = context / PAGE, count = SPARSE ? 2048 : 0;
@@ -266,7 +262,7 @@ static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int
             indices[(size_t)t * count + i] = (int)((double)(i + 0.5 * (rand() % 2)) * context / count);
     int *chosen = upload(indices);
     double us = time_of(calls, [&](int i, cudaStream_t s) {
-        mla<bf16, ROWS, GROUPS, PAGE, TILE, STAGES, SPARSE>(a, tables[i], lens, chosen, count, tokens, heads, per_sequence, whole, s);
+        mla<bf16, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>(a, tables[i], lens, chosen, count, tokens, heads, per_sequence, whole, s);
     });
     report(name, tokens, context, us, bytes);
     for (int *p : tables)
@@ -275,21 +271,21 @@ static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int
     CHECK(cudaFree(chosen));
 }
 
-template <int ROWS, int GROUPS, int TILE, int STAGES> static void time_mla_shape(int heads)
+template <int ROWS, int GROUPS, int WK, int TILE, int STAGES> static void time_mla_shape(int heads)
 {
     mla_arrays<bf16> a = mla_make<bf16>(64, heads, (int)(POOL / (64 * 576 * 2)), 64);
     char what[64];
     for (int context : {1024, 4096, 16384, 65536})
         for (int tokens : {1, 4, 16, 64}) {
-            snprintf(what, sizeof what, "mla h%d t%d s%d", heads, TILE, STAGES);
-            time_mla<ROWS, GROUPS, TILE, STAGES, false>(what, a, heads, tokens, context, true);
+            snprintf(what, sizeof what, "mla h%d k%d t%d s%d", heads, WK, TILE, STAGES);
+            time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>(what, a, heads, tokens, context, true);
             if (tokens == 1) {
-                snprintf(what, sizeof what, "mla h%d t%d s%d, part only", heads, TILE, STAGES);
-                time_mla<ROWS, GROUPS, TILE, STAGES, false>(what, a, heads, tokens, context, false);
+                snprintf(what, sizeof what, "mla h%d k%d t%d s%d, part only", heads, WK, TILE, STAGES);
+                time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>(what, a, heads, tokens, context, false);
             }
             if (context == 65536) {
-                snprintf(what, sizeof what, "mla h%d t%d, 2048 chosen", heads, TILE);
-                time_mla<ROWS, GROUPS, TILE, STAGES, true>(what, a, heads, tokens, context, true);
+                snprintf(what, sizeof what, "mla h%d k%d t%d, 2048 chosen", heads, WK, TILE);
+                time_mla<ROWS, GROUPS, WK, TILE, STAGES, true>(what, a, heads, tokens, context, true);
             }
         }
     mla_free(a);
@@ -297,10 +293,9 @@ template <int ROWS, int GROUPS, int TILE, int STAGES> static void time_mla_shape
 
 static void time_mla_all(void)
 {
-    time_mla_shape<8, 1, 64, 3>(8);
-    time_mla_shape<16, 1, 64, 3>(16);
-    time_mla_shape<16, 1, 32, 6>(16);
-    time_mla_shape<64, 2, 32, 3>(128);
+    time_mla_shape<8, 1, 2, 64, 3>(8);
+    time_mla_shape<16, 1, 2, 64, 3>(16);
+    time_mla_shape<64, 2, 2, 32, 3>(128);
 }
 
 /* ---- the indexer ---- */
@@ -430,12 +425,15 @@ static void time_index_all(void)
         for (int context : {4096, 16384, 65536, 131072})
             time_scores<6>(tokens, context, cache, (int)(bytes / (64 * 128 * 2)));
     CHECK(cudaFree(cache));
-    for (int tokens : {1, 4, 16, 64}) {
-        for (int n : {4096, 16384, 32768})
-            time_top<1>(tokens, n), time_top<2>(tokens, n), time_top<4>(tokens, n);
-        for (int n : {65536, 131072})
-            time_top<4>(tokens, n), time_top<8>(tokens, n);
-    }
+    for (int tokens : {1, 4, 16, 64})
+        for (int n : {4096, 16384, 65536, 131072}) {
+            /* as top_k is lowered */
+            int cluster = 1;
+            while (cluster < 8 && ((n > 8192 * cluster && tokens * 4 * cluster <= 132) || n / cluster > 49000))
+                cluster *= 2;
+            cluster == 1 ? time_top<1>(tokens, n) : cluster == 2 ? time_top<2>(tokens, n)
+            : cluster == 4 ? time_top<4>(tokens, n) : time_top<8>(tokens, n);
+        }
 }
 
 static void check_all(void)
@@ -447,13 +445,13 @@ static void check_all(void)
         check_gqa<__half, 64, 16, 2, 7, 6>(5, 777, ragged);
         check_gqa<bf16, 256, 2, 1, 64, 3>(3, 2000, ragged);
     }
-    check_mla<bf16, 8, 1, 64, 64, 3, false>(1, 8, 3000, 0);
-    check_mla<bf16, 16, 1, 16, 64, 3, false>(7, 16, 700, 0);
-    check_mla<__half, 32, 1, 7, 32, 4, false>(5, 32, 500, 0);
-    check_mla<bf16, 64, 2, 64, 32, 3, false>(3, 128, 1500, 0);
-    check_mla<bf16, 47, 3, 64, 32, 2, false>(3, 140, 700, 0);
-    check_mla<bf16, 16, 1, 64, 64, 3, true>(5, 16, 5000, 300);
-    check_mla<bf16, 64, 2, 64, 32, 3, true>(2, 128, 5000, 2048);
+    check_mla<bf16, 8, 1, 64, 2, 64, 3, false>(1, 8, 3000, 0);
+    check_mla<bf16, 16, 1, 16, 2, 64, 3, false>(7, 16, 700, 0);
+    check_mla<__half, 32, 1, 7, 2, 32, 4, false>(5, 32, 500, 0);
+    check_mla<bf16, 64, 2, 64, 2, 32, 3, false>(3, 128, 1500, 0);
+    check_mla<bf16, 47, 3, 64, 2, 32, 2, false>(3, 140, 700, 0);
+    check_mla<bf16, 16, 1, 64, 2, 64, 3, true>(5, 16, 5000, 300);
+    check_mla<bf16, 64, 2, 64, 2, 32, 3, true>(2, 128, 5000, 2048);
     check_scores<bf16, 64, 128, 64, 6>(7, 5000);
     check_scores<__half, 24, 96, 7, 4>(40, 300);
     for (float levels : {0.0f, 3.0f, 5000.0f}) {
