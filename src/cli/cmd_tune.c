@@ -188,7 +188,7 @@ static int run(struct options *o, struct stem_gpu *g, struct tune_program *p, st
     int status = fine ? STEM_EXIT_OK : stem_cli_rt_error(&err);
     if (!save(&t, path))
         status = STEM_EXIT_WORLD;
-    else
+    else if (fine)
         printf("%s: %u ops and %u pairs measured on %s, %u ops were known%s\n", path, n.ops, n.pairs, g->info.name, n.known,
                n.left ? "; there was no time for the others: run it again" : "");
     tune_free(&t);

@@ -21,7 +21,7 @@ for f in '' --one-stream '--one-stream --no-fuse'; do
 done
 n=0
 on_stand_in() {
-    LD_PRELOAD="$fake $shim" TUNE_PLANS=$plans MAINSTEM_LIBCUDA=$fake MAINSTEM_NVRTC=$fake "$MAINSTEM" "$@"
+    ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" LD_PRELOAD="$fake $shim" TUNE_PLANS=$plans MAINSTEM_LIBCUDA=$fake MAINSTEM_NVRTC=$fake "$MAINSTEM" "$@"
 }
 # STATUS PATTERN COMMAND...: the exit status, and a line of what it says.
 expect() {

@@ -56,7 +56,6 @@ __attribute__((constructor)) static void install(void)
 {
     const char *plans = getenv("TUNE_PLANS");
     char *copy = strdup(plans ? plans : ""), *rest = copy;
-    unsetenv("LD_PRELOAD");
     for (char *path; (path = strsep(&rest, ":"));)
         if (*path)
             read_plan(path);
