@@ -76,12 +76,13 @@ enum tune_form {
     TUNE_CHAIN,    /* a, a, a, ... */
     TUNE_TOGETHER, /* a, a, ... on one stream and b, b, ... on another, not ordered */
     TUNE_FORKED,   /* a, then a beside b, joined; over and over */
+    TUNE_SERIAL,   /* a, a, b on one stream, over and over */
 };
 
 struct tune_run {
     enum tune_form form;
     const struct tune_op *a, *b;
-    uint32_t times_a, times_b; /* FORKED: times_a rounds */
+    uint32_t times_a, times_b; /* FORKED, SERIAL: times_a rounds */
     bool early;                /* programmatic launches */
 };
 

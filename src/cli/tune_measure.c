@@ -138,11 +138,15 @@ bool tune_measure_pair(struct tune *t, const struct tune_pair *p, struct stem_rt
     struct tune_op *a = &t->ops.at[p->a], *b = &t->ops.at[p->b];
     struct tune_run r = {.form = TUNE_FORKED, .a = a, .b = b, .early = early(t)};
     struct stem_cost_pair pair = {.a = a->entry, .b = b->entry};
-    double us;
+    double forked, serial;
     if (!tune_rotate(t, a, err) || !tune_rotate(t, b, err) || !slowdown(t, r, &pair.slowdown, err) ||
-        !per_launch(t, r, &us, err))
+        !per_launch(t, r, &forked, err))
         return false;
-    pair.fork_us = us - a->us - together(a->us, b->us, pair.slowdown);
+    r.form = TUNE_SERIAL;
+    if (!per_launch(t, r, &serial, err))
+        return false;
+    /* What overlapping should save, less what a fork does save. */
+    pair.fork_us = a->us + b->us - together(a->us, b->us, pair.slowdown) - (serial - forked);
     stem_costs_put_pair(t->table, pair);
     return true;
 }

@@ -57,7 +57,7 @@ static void add_step(struct maker *m, enum stem_step_kind kind, uint32_t stream,
 }
 
 /* One launch of `o` on a stream, with the next of its sets. `which` is 0 for a, 1 for b. */
-static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uint32_t first_buffer)
+static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uint32_t stream, uint32_t first_buffer)
 {
     const struct stem_plan_op *op = op_of(o);
     struct stem_plan_operand *operands =
@@ -70,12 +70,12 @@ static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uin
     }
     m->ops[index] = *op;
     m->ops[index].operands = operands;
-    m->ops[index].stream = which;
+    m->ops[index].stream = stream;
     m->ops[index].segment = 0;
     m->ops[index].resource = STEM_NONE;
-    m->ops[index].programmatic = m->r->early && m->used[which] && m->p->kernels[op->kernel].waits;
-    m->used[which] = true;
-    add_step(m, STEM_STEP_OP, which, index);
+    m->ops[index].programmatic = m->r->early && m->used[stream] && m->p->kernels[op->kernel].waits;
+    m->used[stream] = true;
+    add_step(m, STEM_STEP_OP, stream, index);
 }
 
 static void wait(struct maker *m, uint32_t from, uint32_t to, uint32_t event)
@@ -89,18 +89,21 @@ static void build(struct maker *m)
     const struct tune_run *r = m->r;
     uint32_t a = add_buffers(m, r->a), b = r->b ? add_buffers(m, r->b) : 0;
     for (uint32_t i = 0; i < r->times_a; i++) {
-        launch(m, r->a, 0, a);
-        if (r->form != TUNE_FORKED)
-            continue;
-        wait(m, 0, 1, 0);
-        launch(m, r->a, 0, a);
-        launch(m, r->b, 1, b);
-        wait(m, 1, 0, 1);
+        launch(m, r->a, 0, 0, a);
+        if (r->form == TUNE_SERIAL) {
+            launch(m, r->a, 0, 0, a);
+            launch(m, r->b, 1, 0, b);
+        } else if (r->form == TUNE_FORKED) {
+            wait(m, 0, 1, 0);
+            launch(m, r->a, 0, 0, a);
+            launch(m, r->b, 1, 1, b);
+            wait(m, 1, 0, 1);
+        }
     }
     if (r->form != TUNE_TOGETHER)
         return;
     for (uint32_t i = 0; i < r->times_b; i++)
-        launch(m, r->b, 1, b);
+        launch(m, r->b, 1, 1, b);
     wait(m, 1, 0, 1);
 }
 

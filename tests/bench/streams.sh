@@ -29,7 +29,7 @@ for e in $examples; do
             if ($2 ~ /^ chosen streams $/) {
                 chosen = us($11)
                 printf "| %s | %s | %.1f | %.1f | %.1f | %.3f | %.3f | %d |\n", e, t, one, pinned, chosen, chosen / one, chosen / pinned, $7
-                if (chosen > limit * one) bad = 1
+                if ($7 > 1 && chosen > limit * one) bad = 1 # one stream is the very same schedule: what differs is noise
             }
         }
         END { exit bad }' "$work/bench" || status=1
