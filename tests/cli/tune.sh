@@ -92,7 +92,7 @@ same() {
     expect 0 "has 'linear\(.*, but of another kernel: it does not count" "$MAINSTEM" compile $moe -q --remarks=streams --costs="$work/b.json"
 
     # bench: every schedule, every specialisation, the floor
-    expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ MiB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2
+    expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ [KMG]iB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2
     expect 0 '^\| chosen streams \| node by node \| [0-9]+ \| .* \| yes \|$' on_stand_in bench $moe --dim T=4 --iters=2
 }
 echo "$((n - failed)) of $n as they should be"
