@@ -353,9 +353,10 @@ static enum stem_status launch_parts(struct stem_graph *g, struct CUstream_st *s
     return s;
 }
 
-/* The launch of a simple graph on the stream of a launch before that was of one, too: one question and the launch, for
- * another graph a second one, since each driver call more is a twentieth of it. The stream brings the context along (those
- * that do not are not launched on here). False: nothing was done, and whatever was wrong is found out on the long way. */
+/* The launch of a simple graph after a launch of the same one, or of one on the same stream: one question and the launch,
+ * and the stream's number if graph or stream is another, since each driver call more is a twentieth of it. The stream
+ * brings the context along (those that do not are not launched on here). False: nothing was done, and whatever was wrong
+ * is found out on the long way. */
 static bool launch_again(struct stem_graph *g, struct CUstream_st *stream)
 {
     struct stem_exec *e = g->e;
@@ -364,13 +365,17 @@ static bool launch_again(struct stem_graph *g, struct CUstream_st *stream)
     int status = 0;
     if ((uintptr_t)stream <= 2 || !atomic_compare_exchange_strong(&e->busy, &idle, true))
         return false;
-    bool fine = o->unmarked && o->stream == stream && g->simple && !o->marks && g->generation == e->generation &&
+    bool same_graph = o->unmarked == g, same_stream = o->stream == stream;
+    bool fine = o->unmarked && (same_graph || same_stream) && g->simple && !o->marks && g->generation == e->generation &&
                 !g->asleep && !e->rt->d.stream_is_capturing(stream, &status) && status == STEM_CUDA_CAPTURE_NONE;
-    if (fine && o->unmarked != g)
-        fine = !e->rt->d.stream_id(stream, &o->next) && o->next == o->id;
+    if (fine && !(same_graph && same_stream))
+        fine = !e->rt->d.stream_id(stream, &o->next) && (same_graph || o->next == o->id);
     fine = fine && !e->rt->d.graph_launch(g->parts[0].exec, stream);
-    if (fine)
+    if (fine) {
         o->unmarked = g;
+        o->stream = stream;
+        o->id = same_stream ? o->id : o->next;
+    }
     atomic_store(&e->busy, false);
     return fine;
 }

@@ -185,9 +185,26 @@ static void launch(struct stem_module *m, const struct stem_callable *f)
                    "smem can be %" PRId64 " bytes; it lies in 0..%d", low < 0 ? low : high, 227 * 1024);
 }
 
+/* Names of an instance's index: numbers, as constants are, so they hide none. */
+static void indices(struct stem_module *m, const struct stem_item *it)
+{
+    for (const struct stem_ast_target *t = it->indices; t; t = t->next) {
+        struct stem_global g = stem_global_find(m, t->id.name);
+        bool twice = false;
+        for (const struct stem_ast_target *u = it->indices; u != t; u = u->next)
+            twice = twice || stem_sym_eq(u->id.name, t->id.name);
+        if (twice)
+            stem_error(m->diags, STEM_E_REDEFINED, t->id.span, "two parts of the index are '%s'", stem_name(m, t->id.name));
+        else if (g.kind == STEM_G_CONST || g.kind == STEM_G_DIM)
+            stem_error(m->diags, STEM_E_REDEFINED, t->id.span, "'%s' is a %s; a part of an index needs another name",
+                       stem_name(m, t->id.name), g.kind == STEM_G_CONST ? "const" : "dim");
+    }
+}
+
 void stem_check_signature(struct stem_module *m, struct stem_callable *f)
 {
     const struct stem_item *it = f->item;
+    indices(m, it);
     f->n_params = count(it->params);
     f->param_type = types(m, it->params, f->n_params);
     if (it->kind == STEM_I_LAYER || it->kind == STEM_I_MODEL) {
