@@ -7,7 +7,7 @@
  *
  * If that leaves lanes above streams and the order is main-first, other orders are tried: main-first with the side ops
  * that no main op needs earlier or later, all ops by rank, and side-first. Each gets its waits, lifetimes and offsets
- * anew, and counts only if bytes and time are no worse. With programmatic launches the order stays.
+ * anew, and counts only if bytes and time are no worse. Where that leaves lanes as well, single ops are moved.
  */
 #include "pass/lanes.h"
 #include "pass/pdl.h"
@@ -22,6 +22,8 @@
 
 /* Work of a search: enough to leave nothing needless in programs of some hundred ops, linear beyond. */
 enum { WORK = 500000, WORK_EACH = 20 };
+/* Single ops are moved so often at most, so far, and only where rebuilding the schedule is cheap. */
+enum { MOVES = 400, MOVE_FAR = 8, MOVE_WORK = 40000 };
 
 static const struct variant {
     enum stem_order order;
@@ -177,13 +179,82 @@ static bool try_orders(struct stem_program *p, struct stem_pass_ctx *ctx, struct
     return kept.order != first.order;
 }
 
+/* ---- single ops moved ---- */
+
+/* Ops of one segment; `to` < `from` or behind it. False if a dependency forbids it. */
+static bool move_op(struct stem_op_id *order, const struct stem_graph *preds, const struct stem_program *p,
+                    uint32_t from, uint32_t to)
+{
+    struct stem_op_id op = order[from];
+    int step = to < from ? -1 : 1;
+    for (uint32_t i = from; i != to; i = (uint32_t)((int64_t)i + step)) {
+        struct stem_op_id next = order[(uint32_t)((int64_t)i + step)];
+        uint32_t first = step < 0 ? next.n : op.n, second = step < 0 ? op.n : next.n;
+        if (stem_op_at(p, next)->segment != stem_op_at(p, op)->segment)
+            return false;
+        for (uint32_t k = preds->begin[second]; k < preds->begin[second + 1]; k++)
+            if (preds->to[k] == first)
+                return false;
+    }
+    for (uint32_t i = from; i != to; i = (uint32_t)((int64_t)i + step))
+        order[i] = order[(uint32_t)((int64_t)i + step)];
+    order[to] = op;
+    return true;
+}
+
+static uint32_t next_random(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)(*seed >> 8) * below) >> 24);
+}
+
+/* Moves one op at a time, at random but the same for the same program, and keeps what leaves no more lanes: small
+ * programs only. Leaves the best schedule in `p` and its waits in `best`; true if the order changed. */
+static bool try_moves(struct stem_program *p, struct stem_pass_ctx *ctx, struct fix *best, uint64_t bytes, double us)
+{
+    uint32_t n = p->sched.order.len, seed = 1, trials = n ? MOVE_WORK / n : 0;
+    size_t size = n * sizeof *p->sched.order.at;
+    struct stem_graph preds = stem_graph_preds(ctx->scratch, p, STEM_DEPS_ALL, true);
+    struct stem_op_id *kept = stem_arena_dup(ctx->scratch, p->sched.order.at, size);
+    bool changed = false;
+    trials = trials > MOVES ? MOVES : trials < MOVES / 10 ? 0 : trials;
+    for (uint32_t t = 0; t < trials && best->excess; t++) {
+        struct stem_op_id *now = p->sched.order.at;
+        memcpy(now, kept, size);
+        uint32_t from = next_random(&seed, n), to = from + next_random(&seed, 2 * MOVE_FAR + 1);
+        to = to < MOVE_FAR ? 0 : to - MOVE_FAR < n ? to - MOVE_FAR : n - 1;
+        if (to == from || !move_op(now, &preds, p, from, to))
+            continue;
+        rebuild(p, ctx);
+        if (p->sched.slab_bytes > bytes || p->sched.critical_path_us > 1.01 * us)
+            continue;
+        struct fix f = find_waits(p);
+        bool take = f.excess <= best->excess;
+        struct fix out = take ? *best : f;
+        if (take) {
+            *best = f;
+            memcpy(kept, now, size);
+            changed = true;
+        }
+        stem_vec_free(&out.extra);
+    }
+    memcpy(p->sched.order.at, kept, size);
+    if (changed)
+        stem_vec_clear(&p->sched.why); /* no longer why */
+    rebuild(p, ctx);
+    return changed;
+}
+
 void stem_lane_repair_schedule(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     struct stem_lane_view view = stem_lane_view_new(p, ctx->scratch);
     struct fix f = find_waits(p);
     uint32_t facts = STEM_FACT_DEPS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY;
     bool orders = f.excess && ctx->options->order == STEM_ORDER_MAIN_FIRST && (p->state & facts) == facts;
+    uint64_t bytes = p->sched.slab_bytes;
+    double us = p->sched.critical_path_us;
     bool moved = orders && try_orders(p, ctx, &f);
+    moved |= orders && f.excess && try_moves(p, ctx, &f, bytes, us);
     uint32_t events = f.extra.len ? add_waits(p, &f, ctx->scratch) : 0;
     const char *tried = moved ? "; ops are issued in another order" : orders ? "; other orders are no better" : "";
     if (moved && !f.extra.len)
