@@ -1,5 +1,5 @@
 # Sources and tests of tests/bench/.
-EXTRA_DIST += %D%/compile.sh %D%/proof.sh %D%/run.sh %D%/peers/torch_moe.py %D%/peers/torch_attention.py %D%/peers/triton_moe.py %D%/peers/torch_models.py \
+EXTRA_DIST += %D%/compile.sh %D%/proof.sh %D%/run.sh %D%/peers/torch_moe.py %D%/peers/triton_moe.py %D%/peers/torch_models.py \
 	%D%/models.py %D%/models.sh %D%/streams.sh %D%/report.py %D%/report.sh %D%/peers/model_error.py
 # Built by hand on a machine with a GPU: the command is in bench.cu.
 EXTRA_DIST += %D%/kernels/bench.cu %D%/kernels/cases.h %D%/kernels/harness.h %D%/kernels/attention.cu %D%/kernels/attention_cases.h \
