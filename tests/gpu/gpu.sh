@@ -80,6 +80,8 @@ same_bits $ex/qkv_three_streams.stem
 same_bits $ex/piecewise.stem
 check "$SRCDIR/tests/gpu/attention_ops.stem" --dim T=1,4,40 --compare=cpu
 check "$SRCDIR/tests/gpu/attention_ops.stem" --chaos --poison
+check "$SRCDIR/tests/gpu/format_ops.stem" --dim T=1,4,16,40,200 --compare=cpu
+check "$SRCDIR/tests/gpu/format_ops.stem" --chaos --poison
 # Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.
 iters=200
 for case in "$SRCDIR"/tests/cases/c*.stem; do

@@ -87,8 +87,8 @@ static void linear_packed(int m, int n, int k)
     add_scales(r, c, {n, k}, (n + 127) / 128, {1});
     r.operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
-    int kept = (chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F, NT>;
-    size_t smem = warps * (STAGES * stem_packed_stage_bytes<F, MT> + (KEEP ? kept : 0) + 8 * NT * (16 * MT + 4) * 4) +
+    int kept = ((chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F> * (m < 8 * NT ? m : 8 * NT) + 15) / 16 * 16;
+    size_t smem = warps * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4) + (KEEP ? KP * kept : 0) +
                   (CL > 1 ? G * NT * 8 * 16 * MT * 4 : 0);
     for (array<bf16> &out : y)
         emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {

@@ -15,8 +15,8 @@ __device__ __forceinline__ stem_tokens_read<F, NT> stem_group_tokens(const __nv_
     t.K = k;
 #pragma unroll
     for (int j = 0; j < NT; j++) {
-        int place = 8 * j + ((threadIdx.x & 31) >> 2);
-        t.row[j] = place < count ? x + (long long)row[begin + place] * k : nullptr;
+        int place = min(8 * j + ((threadIdx.x & 31) >> 2), count - 1);
+        t.row[j] = x + (long long)row[begin + place] * k;
     }
     return t;
 }
@@ -134,17 +134,32 @@ template <class F, int MT, int NT, bool EARLY> struct stem_down_packed_source {
     const char *w2, *scale;
     const stem_groups *groups;
     int hidden, inter, row0;
-    __device__ __forceinline__ void rows(int group, stem_packed_rows<F, MT> &r) const
+    int row[4 * MT], scale_row[(MT + 1) / 2]; /* byte offsets in an expert's weights and scales, the same for all */
+
+    __device__ __forceinline__ int bytes() const
+    {
+        return inter / F::CHUNK * 128 + inter % F::CHUNK * 128 / F::CHUNK;
+    }
+    __device__ __forceinline__ void find_rows()
     {
         int lane = threadIdx.x & 31;
-        long long bytes = (long long)inter / F::CHUNK * 128 + inter % F::CHUNK * 128 / F::CHUNK;
-        long long first = (long long)groups->expert[group] * hidden;
 #pragma unroll
         for (int i = 0; i < 4 * MT; i++)
-            r.weight[i] = w2 + (first + min(row0 + (lane >> 3) + 4 * i, hidden - 1)) * bytes + (lane & 7) * 16;
+            row[i] = min(row0 + (lane >> 3) + 4 * i, hidden - 1) * bytes() + (lane & 7) * 16;
+#pragma unroll
+        for (int i = 0; i < (MT + 1) / 2; i++)
+            scale_row[i] = min(row0 + (lane + 32 * i) % (16 * MT), hidden - 1) * (bytes() / 8);
+    }
+    __device__ __forceinline__ void rows(int group, stem_packed_rows<F, MT> &r) const
+    {
+        long long first = (long long)groups->expert[group] * hidden * bytes();
+        const char *w = w2 + first, *s = scale + first / 8;
+#pragma unroll
+        for (int i = 0; i < 4 * MT; i++)
+            r.weight[i] = w + row[i];
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
-            r.scale[i] = scale + (first + min(row0 + (lane + 32 * i) % (16 * MT), hidden - 1)) * (bytes / 8);
+            r.scale[i] = s + scale_row[i];
     }
     __device__ __forceinline__ void blocks(int group, const float *(&block)[2 * MT]) const
     {
@@ -204,6 +219,7 @@ __device__ __forceinline__ void stem_experts_down_packed(const __nv_bfloat16 *h,
     }
     stem_down_packed_source<F, MT, NT, EARLY> source = {h + (long long)t0 * k * inter, (const char *)w2,
                                                         (const char *)scale, &groups, hidden, inter, row0};
+    source.find_rows();
     stem_down_sink<MT, NT> sink = {sums + warp * sums_size, merged, &groups};
     stem_packed_stream<F, MT, NT, STAGES>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, groups.n, 0, 1,
                                           inter, source, sink);

@@ -69,18 +69,27 @@ static uint32_t warps_for(enum stem_dtype weight, int64_t k)
     return best;
 }
 
+/* Blocks that a multiprocessor holds at once. */
+static uint32_t resident(uint32_t smem, uint32_t mt, uint32_t nt, uint32_t warps, const struct stem_target *t)
+{
+    uint32_t n = stem_stream_sm_smem(t) / smem, most = stem_format_blocks(mt, nt, warps);
+    return n < 1 ? 1 : n < most ? n : most;
+}
+
 void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                   const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
     enum stem_dtype type = c->operand[2].dtype;
-    const uint32_t mt = 1, fixed = 8 << 10; /* groups, reserved */
-    uint32_t nt = stem_experts_nt(s), warps = warps_for(type, s->hidden), stages = 4;
-    uint32_t tiles = warps * 8 * nt * (16 * mt + 4) * 4, ring;
+    const uint32_t mt = 2, stages = 2, fixed = 8 << 10; /* groups, reserved */
+    uint32_t nt = stem_experts_nt(s), warps = warps_for(type, s->hidden), ring, smem;
     set_headers(l);
-    do
+    for (;; warps /= 2) {
         ring = warps * stages * stem_format_stage_bytes(type, mt);
-    while (ring + tiles > stem_stream_sm_smem(t) / 2 - fixed && --stages > 1);
-    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, ring) || stages < 2) {
+        smem = ring + warps * 8 * nt * (16 * mt + 4) * 4;
+        if (smem + fixed <= stem_stream_block_smem(t) || warps <= 2)
+            break;
+    }
+    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, ring)) {
         up_plain(c, s, a, l);
         return;
     }
@@ -89,19 +98,20 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
                                   stages, warps);
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(%u) %s(const __nv_bfloat16 *x, const int *ids, "
+        "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *x, const int *ids, "
         "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
         "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
         "inter, "
         "tile);\n}\n",
-        32 * warps, l->kernel, stem_format_rest(c, 3, a), stem_format_name(type), mt, nt, stages, warps,
-        stem_experts_act(c), pointer(c, 4, a));
+        32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 3, a), stem_format_name(type), mt,
+        nt, stages, warps, stem_experts_act(c), pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
-    l->grid[0] = at_most(groups * ((s->inter + 8 * mt - 1) / (8 * mt)), 2 * t->n_sms);
+    l->grid[0] =
+        at_most(groups * ((s->inter + 8 * mt - 1) / (8 * mt)), t->n_sms * resident(smem + fixed, mt, nt, warps, t));
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * warps;
-    l->smem = ring + tiles;
+    l->smem = smem;
 }
 
 static void down_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
@@ -130,18 +140,22 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
                                     const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
     enum stem_dtype type = c->operand[3].dtype;
-    const uint32_t mt = 2, warps = 4, groups = 8 << 10; /* stem_groups and what the system takes */
-    uint32_t nt = stem_experts_nt(s), stages = 4, ring = warps * stages * stem_format_stage_bytes(type, mt);
-    uint32_t sums = (uint32_t)(s->tile * (warps * (16 * mt + 4) + s->k) * 4);
+    const uint32_t mt = 2, stages = 2, groups = 8 << 10; /* stem_groups and what the system takes */
+    uint32_t nt = stem_experts_nt(s), warps = 8, ring, sums;
     set_headers(l);
-    while (stages > 2 && ring + sums + groups > stem_stream_sm_smem(t) / 2)
-        ring = warps * --stages * stem_format_stage_bytes(type, mt);
+    for (;; warps /= 2) {
+        ring = warps * stages * stem_format_stage_bytes(type, mt);
+        sums = (uint32_t)(s->tile * (warps * (16 * mt + 4) + s->k) * 4);
+        if (ring + sums + groups <= stem_stream_sm_smem(t) / 2 || warps <= 2)
+            break;
+    }
     if (!fits(c, 0, 3, 4, s->inter) || !stem_experts_can_group(s, ring) ||
         ring + sums + groups > stem_stream_block_smem(t)) {
         down_plain(c, s, a, l);
         return;
     }
-    bool early = (c->constant >> 3 & 3) == 3;
+    uint32_t weights = 3u << 3 | (stem_format_operand(c, 5) ? 1u << 5 : 0);
+    bool early = (c->constant & weights) == weights;
     const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(type),
                                            stem_format_tag(c, 4, a), mt, nt, stages, warps, early ? "_w" : "");
     const char *define;
@@ -150,15 +164,15 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(
         a,
-        "%sextern \"C\" __global__ void __launch_bounds__(%u) %s(const __nv_bfloat16 *h, const int *ids, "
+        "%sextern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *h, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
         "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, p4, %s, %s, tokens, "
         "k, "
         "experts, hidden, inter, tile);\n}\n",
-        define, 32 * warps, l->kernel, stem_format_rest(c, 4, a), store.params,
+        define, 32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 4, a), store.params,
         stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), mt, nt, stages, warps,
         early ? "true" : "false", pointer(c, 5, a), store.make);
-    l->early = early ? 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 : 0;
+    l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->grid[0] = (uint32_t)((s->hidden + 16 * mt - 1) / (16 * mt));
     l->grid[1] = (uint32_t)s->tiles;

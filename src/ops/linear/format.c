@@ -140,9 +140,15 @@ uint32_t stem_format_stage_bytes(enum stem_dtype weight, uint32_t mt)
     return 16 * mt * (128 + (weight == STEM_F8E4M3 ? 0 : 16));
 }
 
-uint32_t stem_format_token_bytes(enum stem_dtype weight, uint32_t nt)
+uint32_t stem_format_token_bytes(enum stem_dtype weight)
 {
-    return nt * (weight == STEM_F8E4M3 ? 2 * 512 + 32 : 8 * 512);
+    return weight == STEM_F8E4M3 ? 2 * 64 + 4 : 8 * 64;
+}
+
+uint32_t stem_format_blocks(uint32_t mt, uint32_t nt, uint32_t warps)
+{
+    uint32_t most = mt * nt == 1 ? 24 : mt * nt == 2 ? 16 : mt * nt == 4 ? 12 : 8; /* warps; 85 to 255 registers */
+    return most / warps > 0 ? most / warps : 1;
 }
 
 /* Further operands are the epilogue's. */

@@ -31,9 +31,11 @@ const struct stem_tensor *stem_format_operand(const struct stem_concrete *c, uin
 uint64_t stem_format_bytes(enum stem_dtype weight, int64_t rows, int64_t k);
 /* Name of the format's struct in formats.cuh: "stem_nvfp4". */
 const char *stem_format_name(enum stem_dtype weight);
-/* Shared memory of one stage of 16 * mt rows, and of one chunk of 8 * nt tokens (packed_stream.cuh). */
+/* Shared memory of one stage of 16 * mt rows, and of a token's columns of one chunk (packed_stream.cuh). */
 uint32_t stem_format_stage_bytes(enum stem_dtype weight, uint32_t mt);
-uint32_t stem_format_token_bytes(enum stem_dtype weight, uint32_t nt);
+uint32_t stem_format_token_bytes(enum stem_dtype weight);
+/* Blocks of so many warps on a multiprocessor that registers are to leave room for. */
+uint32_t stem_format_blocks(uint32_t mt, uint32_t nt, uint32_t warps);
 /* `const void *p5, const void *p6, `: kernel parameters for the op's own operands from `first` on, present or absent,
  * which stand before those of its epilogue; and what they add to the kernel's name. */
 const char *stem_format_rest(const struct stem_concrete *c, uint32_t first, struct stem_arena *a);

@@ -159,7 +159,7 @@ struct stem_f8 {
         return stem_warp_sum(sum);
     }
 
-    /* Quantises columns k .. k + 127 of this lane's token, NULL: none. All lanes call it. Returns the scale. */
+    /* Quantises columns k .. k + 127 of this lane's token. All lanes call it. Returns the scale. */
     static __device__ __forceinline__ float tokens(const __nv_bfloat16 *x, int k, int K, uint4 (&piece)[PIECES])
     {
         int t = threadIdx.x & 3;
@@ -168,7 +168,7 @@ struct stem_f8 {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int at = k + 64 * (i >> 1) + 16 * t + 8 * (i & 1);
-            uint4 four = x != nullptr && at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
+            uint4 four = at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 v[4 * i + j] = stem_word(four, j);
@@ -208,11 +208,18 @@ template <class F> struct stem_dequantised {
         return stem_warp_sum(sum);
     }
 
-    /* Piece p = 4h + i of this lane's token, NULL: none: the eight columns of word i of the lane's 16 bytes h. */
-    static __device__ __forceinline__ uint4 token(const __nv_bfloat16 *x, int k, int K, int p)
+    /* Half h of a stage's columns of this lane's token, which is at x: the eight columns of each word of its 16 bytes. */
+    static __device__ __forceinline__ void tokens(const __nv_bfloat16 *x, int h, uint4 (&piece)[4])
     {
-        int at = k + 128 * (p >> 2) + 32 * (threadIdx.x & 3) + 8 * (p & 3);
-        uint4 v = x != nullptr && at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            piece[i] = stem_fresh16(x + 128 * h + 32 * (threadIdx.x & 3) + 8 * i);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            piece[i] = permuted(piece[i]);
+    }
+    static __device__ __forceinline__ uint4 permuted(const uint4 &v)
+    {
         return uint4{__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
                      __byte_perm(v.y, v.w, 0x7632)};
     }

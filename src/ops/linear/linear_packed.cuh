@@ -16,7 +16,7 @@ template <class F, int MT, int NT, int KPARTS, int GROUPS, bool KEEP, bool EARLY
 struct stem_linear_packed_source {
     const __nv_bfloat16 *x;
     const char *w, *scale;
-    char *kept; /* the warp's, if KEEP */
+    char *kept; /* the part's, if KEEP */
     int m0, m_end, columns, k, group, part, parts;
 
     __device__ __forceinline__ int first(int item) const
@@ -49,7 +49,7 @@ struct stem_linear_packed_source {
     __device__ __forceinline__ stem_tokens_kept<F, NT> kept_tokens() const
     {
         int chunks = (k + F::CHUNK - 1) / F::CHUNK;
-        return {kept, part < chunks ? (chunks - part + parts - 1) / parts : 1};
+        return {kept, part < chunks ? (chunks - part + parts - 1) / parts : 0, m_end - m0};
     }
     __device__ __forceinline__ stem_tokens_read<F, NT> read_tokens() const
     {
@@ -57,8 +57,7 @@ struct stem_linear_packed_source {
         t.K = k;
 #pragma unroll
         for (int j = 0; j < NT; j++) {
-            int row = m0 + 8 * j + ((threadIdx.x & 31) >> 2);
-            t.row[j] = row < m_end ? x + (long long)row * k : nullptr;
+            t.row[j] = x + (long long)min(m0 + 8 * j + ((threadIdx.x & 31) >> 2), m_end - 1) * k;
         }
         return t;
     }
@@ -75,8 +74,11 @@ struct stem_linear_packed_source {
             stem_wait();
             stem_launch_dependents();
         }
-        if (KEEP)
-            stem_tokens_keep(kept_tokens(), read_tokens().row, part, parts, k);
+        if (KEEP) {
+            stem_tokens_keep(kept_tokens(), read_tokens(), part, parts, group, GROUPS);
+            __syncwarp();
+            __syncthreads();
+        }
     }
 };
 
@@ -138,7 +140,7 @@ template <class Store, int MT, int NT, int KPARTS, int GROUPS, int CLUSTER, bool
 };
 
 /* Grid: x = blocks (CLUSTER consecutive ones share an item), y = tiles of 8 * NT rows of x. Block: 32 * KPARTS * GROUPS
- * threads; warp = group * KPARTS + part. KEEP: kept_bytes of shared memory for each warp hold its tokens. EARLY: w and
+ * threads; warp = group * KPARTS + part. KEEP: kept_bytes of shared memory for each part hold its tokens. EARLY: w and
  * its scales are weights, read before the wait. whole: the tensor's scale, or NULL. Dynamic shared memory: rings, kept
  * tokens, tiles, sums. */
 template <class F, int MT, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool KEEP, bool EARLY, bool PAIR,
@@ -152,14 +154,14 @@ __device__ __forceinline__ void stem_linear_packed(const __nv_bfloat16 *x, const
     constexpr int each = (PAIR ? 8 : 16) * MT * GROUPS;
     int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0, columns = PAIR ? n / 2 : n;
     int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT), part = rank * KPARTS + warp % KPARTS;
-    float *partial = (float *)(stem_smem + warps * (ring + (KEEP ? kept_bytes : 0)));
+    float *partial = (float *)(stem_smem + warps * ring + (KEEP ? KPARTS * kept_bytes : 0));
     float *sums = partial + warps * 8 * NT * (16 * MT + 4);
     if (!EARLY) {
         stem_wait();
         stem_launch_dependents();
     }
     stem_linear_packed_source<F, MT, NT, KPARTS, GROUPS, KEEP, EARLY, PAIR> source = {
-        x, (const char *)w, (const char *)scale, stem_smem + warps * ring + warp * kept_bytes, m0, m_end, columns, k,
+        x, (const char *)w, (const char *)scale, stem_smem + warps * ring + warp % KPARTS * kept_bytes, m0, m_end, columns, k,
         warp / KPARTS, part, KPARTS * CLUSTER};
     stem_linear_packed_sink<Store, MT, NT, KPARTS, GROUPS, CLUSTER, PAIR> sink = {
         store, partial, sums, m0, m_end, columns, rank,

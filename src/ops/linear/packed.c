@@ -45,21 +45,23 @@ static uint32_t ceil_div(int64_t a, int64_t b)
     return (uint32_t)((a + b - 1) / b);
 }
 
-/* Blocks of a shape that a multiprocessor holds at once: by shared memory, and by registers, of which the kernels
- * take up to 128 for each thread. 0: not even one. */
+/* Blocks of a shape that a multiprocessor holds at once: by shared memory and by registers. 0: not even one. */
 static uint32_t resident(const struct shape *s, const struct stem_target *t)
 {
     if (s->smem > stem_stream_block_smem(t))
         return 0;
-    uint32_t by_smem = stem_stream_sm_smem(t) / (s->smem + 1024), by_registers = 16 / (s->kparts * s->groups);
+    uint32_t by_smem = stem_stream_sm_smem(t) / (s->smem + 1024);
+    uint32_t by_registers = stem_format_blocks(s->mt, s->nt, s->kparts * s->groups);
     return by_smem < by_registers ? by_smem : by_registers;
 }
 
-static void size_up(struct shape *s, enum stem_dtype w, uint32_t chunks, const struct stem_target *t)
+static void size_up(struct shape *s, enum stem_dtype w, uint32_t tokens, uint32_t chunks, const struct stem_target *t)
 {
     uint32_t warps = s->kparts * s->groups;
-    s->kept = s->keep ? ceil_div(chunks, s->kparts * s->cluster) * stem_format_token_bytes(w, s->nt) : 0;
-    s->smem = warps * (s->stages * stem_format_stage_bytes(w, s->mt) + s->kept + 8 * s->nt * (16 * s->mt + 4) * 4);
+    s->kept = s->keep ? ceil_div(chunks, s->kparts * s->cluster) * stem_format_token_bytes(w) * tokens : 0;
+    s->kept = (s->kept + 15) / 16 * 16;
+    s->smem = warps * (s->stages * stem_format_stage_bytes(w, s->mt) + 8 * s->nt * (16 * s->mt + 4) * 4);
+    s->smem += s->kparts * s->kept;
     s->smem += s->cluster > 1 ? s->groups * s->nt * 8 * 16 * s->mt * 4 : 0;
     s->per_sm = resident(s, t);
 }
@@ -97,14 +99,14 @@ static struct shape shape_of(enum stem_dtype w, int64_t m, int64_t columns, int6
                                                 : m <= 16 ? 2
                                                 : m <= 32 ? 4
                                                           : 8,
-                                          .stages = mt == 1 ? 4 : 3,
+                                          .stages = mt == 1 ? 3 : 2,
                                           .kparts = warps / groups,
                                           .groups = groups,
                                           .cluster = cluster,
                                           .keep = keep};
                         if (warps % groups || s.kparts * cluster > chunks || (mt == 2 && s.nt == 8))
                             continue;
-                        size_up(&s, w, chunks, t);
+                        size_up(&s, w, (uint32_t)(m < 8 * s.nt ? m : 8 * s.nt), chunks, t);
                         double p = s.per_sm ? price(&s, chunks, columns, pair, t) : 1e30;
                         if (p < least) {
                             least = p;
@@ -130,14 +132,15 @@ static void lower_stream(const struct stem_concrete *c, const struct stem_store 
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store->name);
     l->code = stem_arena_printf(
         a,
-        "%sextern \"C\" __global__ void __launch_bounds__(%u)%s %s(const __nv_bfloat16 *x, const void *w, %s%s%s *y, "
+        "%sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s %s(const __nv_bfloat16 *x, const void *w, %s%s%s "
+        "*y, "
         "int m, int n, int k, int kept)\n{\n"
         "    stem_linear_packed<%s, %u, %u, %u, %u, %u, %u, %s, %s, %s>(x, w, p2, %s, %s, m, n, k, kept);\n}\n",
-        define, threads, cluster, l->kernel, stem_format_rest(c, 2, a), store->params,
-        stem_c_type(c->operand[c->n_in].dtype), stem_format_name(c->operand[1].dtype), s->mt, s->nt, s->stages,
-        s->kparts, s->groups, s->cluster, s->keep ? "true" : "false", early ? "true" : "false",
-        store->pair ? "true" : "false", pointer(c, 3, a), store->make);
-    l->early = early ? 1u << 1 | 1u << 2 : 0;
+        define, threads, stem_format_blocks(s->mt, s->nt, s->kparts * s->groups), cluster, l->kernel,
+        stem_format_rest(c, 2, a), store->params, stem_c_type(c->operand[c->n_in].dtype),
+        stem_format_name(c->operand[1].dtype), s->mt, s->nt, s->stages, s->kparts, s->groups, s->cluster,
+        s->keep ? "true" : "false", early ? "true" : "false", store->pair ? "true" : "false", pointer(c, 3, a),
+        store->make);
     l->block[0] = threads;
     l->smem = s->smem;
 }
@@ -161,7 +164,8 @@ void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_t
         lower_plain(c, a, l);
         return;
     }
-    bool early = (c->constant & 6) == 6;
+    uint32_t weights = 3u << 1 | (stem_format_operand(c, 3) ? 1u << 3 : 0);
+    bool early = (c->constant & weights) == weights;
     const char *kernel =
         stem_arena_printf(a, "stem_linear_%s_%s%s_m%u_n%u_s%u_k%u_g%u_c%u%s%s", stem_dtype_name(type),
                           stem_dtype_name(c->operand[c->n_in].dtype), stem_format_tag(c, 2, a), s.mt, s.nt, s.stages,
@@ -170,6 +174,7 @@ void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_t
     const char *define;
     stem_epilogue_store(c, kernel, "n", a, &store, &define);
     lower_stream(c, &store, define, kernel, &s, early, a, l);
+    l->early = early ? weights : 0;
     int64_t items = ceil_div(columns, (int64_t)(pair ? 8 : 16) * s.mt * s.groups);
     int64_t most = (int64_t)t->n_sms * s.per_sm / s.cluster;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s.kept}};

@@ -18,8 +18,8 @@ template <class F, int MT> struct stem_packed_rows {
 };
 
 template <class F, int MT> constexpr int stem_packed_stage_bytes = 16 * MT * (128 + F::SCALES);
-/* Shared memory for a warp's tokens of one chunk, 8 * NT of them. */
-template <class F, int NT> constexpr int stem_packed_token_bytes = NT * (F::PIECES * 512 + (F::SCALES ? 0 : 32));
+/* Shared memory for a token's columns of one chunk. */
+template <class F> constexpr int stem_packed_token_bytes = F::PIECES * 64 + (F::SCALES ? 0 : 4);
 
 /* One stage: columns k .. k + CHUNK - 1. */
 template <class F, int MT>
@@ -27,36 +27,33 @@ __device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_pack
 {
     int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
     unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
-    bool inside = chunk * F::CHUNK + column * (F::CHUNK / 8) < K;
+    bool inside = F::SCALES || chunk * F::CHUNK + column * (F::CHUNK / 8) < K;
     long long at = inside ? (long long)chunk * 128 : 0;
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
         stem_copy16(to + i * 512, rows.weight[i] + at, inside);
     if (F::SCALES) {
-        inside = chunk * F::CHUNK < K;
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2; i++)
             if (lane + 32 * i < 16 * MT)
-                stem_copy16(stage + 16 * MT * 128 + (lane + 32 * i) * 16, rows.scale[i] + (inside ? chunk * 16 : 0),
-                            inside);
+                stem_copy16(stage + 16 * MT * 128 + (lane + 32 * i) * 16, rows.scale[i] + chunk * 16, true);
     }
 }
 
 /* ---- tokens ---- */
 
-/* Reads them where they are used. row: of this lane's token in each group of 8, NULL: none. */
+/* Reads them where they are used. row: of this lane's token in each group of 8; where there is none, of any other: its
+ * column of the product is not used. */
 template <class F, int NT> struct stem_tokens_read {
     const __nv_bfloat16 *row[NT];
     int K;
-    /* Formats of 4 bits: the four pieces of half h, all on their way before the first is used. */
-    template <int N> __device__ __forceinline__ void half(int, int chunk, int h, int tiles, uint4 (&piece)[N][4]) const
+    /* Formats of 4 bits: the pieces of half h, all on their way before the first is used. */
+    __device__ __forceinline__ void half(int, int chunk, int h, int tiles, uint4 (&piece)[NT][4]) const
     {
 #pragma unroll
         for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (NT == 1 || j < tiles)
-                    piece[j][i] = F::token(row[j], chunk * F::CHUNK, K, 4 * h + i);
+            if (NT == 1 || j < tiles)
+                F::tokens(row[j] + chunk * F::CHUNK, h, piece[j]);
     }
     /* f8e4m3: all pieces, and the scales of tokens 2t and 2t + 1. */
     __device__ __forceinline__ void codes(int j, int, int chunk, uint4 (&piece)[2], float (&down)[2]) const
@@ -68,19 +65,20 @@ template <class F, int NT> struct stem_tokens_read {
     }
 };
 
-/* Keeps them: [chunk of the warp][group of 8][piece][lane], then f8e4m3's scales [chunk][group][8]. */
+/* Keeps `count` of them: [chunk of the warp][piece][token][t], then f8e4m3's scales [chunk][token]. */
 template <class F, int NT> struct stem_tokens_kept {
     char *at;
-    int chunks;
+    int chunks, count;
     __device__ __forceinline__ uint4 *place(int j, int c, int p) const
     {
-        return (uint4 *)at + ((c * NT + j) * F::PIECES + p) * 32 + (threadIdx.x & 31);
+        int lane = threadIdx.x & 31, token = min(8 * j + (lane >> 2), count - 1);
+        return (uint4 *)at + ((c * F::PIECES + p) * count + token) * 4 + (lane & 3);
     }
-    __device__ __forceinline__ float *scale(int j, int c) const
+    __device__ __forceinline__ float *scale(int token, int c) const
     {
-        return (float *)(at + chunks * NT * F::PIECES * 512) + (c * NT + j) * 8;
+        return (float *)(at + chunks * count * F::PIECES * 64) + c * count + min(token, count - 1);
     }
-    template <int N> __device__ __forceinline__ void half(int c, int, int h, int tiles, uint4 (&piece)[N][4]) const
+    __device__ __forceinline__ void half(int c, int, int h, int tiles, uint4 (&piece)[NT][4]) const
     {
 #pragma unroll
         for (int j = 0; j < NT; j++)
@@ -91,44 +89,54 @@ template <class F, int NT> struct stem_tokens_kept {
     }
     __device__ __forceinline__ void codes(int j, int c, int, uint4 (&piece)[2], float (&down)[2]) const
     {
+        int t = threadIdx.x & 3;
         piece[0] = *place(j, c, 0);
         piece[1] = *place(j, c, 1);
-        const float *s = scale(j, c) + 2 * (threadIdx.x & 3);
-        down[0] = s[0];
-        down[1] = s[1];
+        down[0] = *scale(8 * j + 2 * t, c);
+        down[1] = *scale(8 * j + 2 * t + 1, c);
     }
 };
 
-/* The warp's share: chunks part, part + parts, ...; a lane writes what it reads itself, scales excepted. */
-template <int NT, int TILES>
+/* A part's share of the tokens' columns: chunks part, part + parts, ...; of these, every groups-th from the group-th on is
+ * this warp's to write. The block has to meet before the tokens are used. */
+template <int NT>
 __device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<stem_f8, NT> &to,
-                                                 const __nv_bfloat16 *const (&row)[TILES], int part, int parts, int K)
+                                                 const stem_tokens_read<stem_f8, NT> &from, int part, int parts,
+                                                 int group, int groups)
 {
     int lane = threadIdx.x & 31;
 #pragma unroll 1
-    for (int c = 0; c < to.chunks; c++)
+    for (int c = group; c < to.chunks; c += groups)
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             uint4 piece[2];
-            float down = stem_f8::tokens(row[j], (part + c * parts) * 128, K, piece);
-            *to.place(j, c, 0) = piece[0];
-            *to.place(j, c, 1) = piece[1];
-            if ((lane & 3) == 0)
-                to.scale(j, c)[lane >> 2] = down;
+            float down = stem_f8::tokens(from.row[j], (part + c * parts) * 128, from.K, piece);
+            if (8 * j + (lane >> 2) < to.count) {
+                *to.place(j, c, 0) = piece[0];
+                *to.place(j, c, 1) = piece[1];
+                if ((lane & 3) == 0)
+                    *to.scale(8 * j + (lane >> 2), c) = down;
+            }
         }
-    __syncwarp();
 }
-template <class F, int NT, int TILES>
-__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &to,
-                                                 const __nv_bfloat16 *const (&row)[TILES], int part, int parts, int K)
+template <class F, int NT>
+__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &to, const stem_tokens_read<F, NT> &from,
+                                                 int part, int parts, int group, int groups)
 {
+    int lane = threadIdx.x & 31;
 #pragma unroll 1
-    for (int c = 0; c < to.chunks; c++)
+    for (int c = group; c < to.chunks; c += groups)
 #pragma unroll
         for (int j = 0; j < NT; j++)
 #pragma unroll
-            for (int p = 0; p < F::PIECES; p++)
-                *to.place(j, c, p) = F::token(row[j], (part + c * parts) * F::CHUNK, K, p);
+            for (int h = 0; h < 2; h++) {
+                uint4 piece[4];
+                F::tokens(from.row[j] + (part + c * parts) * F::CHUNK, h, piece);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    if (8 * j + (lane >> 2) < to.count)
+                        *to.place(j, c, 4 * h + i) = piece[i];
+            }
 }
 
 /* ---- products ---- */
@@ -137,7 +145,7 @@ __device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &
  * scales of rows 16m .. 16m + 7 and of the next 8, by chunk. */
 template <int MT, int NT, class Tokens>
 __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, const float *const (&block)[2 * MT],
-                                                     const Tokens &tokens, int c, int chunk, int chunks,
+                                                     const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
@@ -145,7 +153,7 @@ __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, co
     uint4 low[2][MT], high[2][MT];
 #pragma unroll
     for (int i = 0; i < 2 * MT; i++)
-        scale[i] = chunk < chunks ? stem_constant(block[i] + chunk) : 0.0f;
+        scale[i] = stem_constant(block[i] + chunk);
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
@@ -178,7 +186,7 @@ __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, co
 
 template <int MT, int NT, class F, class Tokens>
 __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const float *const (&)[2 * MT],
-                                                     const Tokens &tokens, int c, int chunk, int,
+                                                     const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
@@ -229,13 +237,13 @@ __device__ __forceinline__ void stem_packed_stream(unsigned ring, int first, int
                                                    int K, const Source &source, const Sink &sink)
 {
     constexpr int bytes = stem_packed_stage_bytes<F, MT>;
-    int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
+    int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 0;
     int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
     stem_packed_rows<F, MT> rows;
     if (first < n_items)
         source.rows(first, rows);
     auto fill = [&]() {
-        if (fill_item < n_items) {
+        if (fill_item < n_items && mine) {
             stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
@@ -263,7 +271,7 @@ __device__ __forceinline__ void stem_packed_stream(unsigned ring, int first, int
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill();
-            stem_packed_multiply(F(), ring + slot * bytes, block, tokens, i, part + i * parts, chunks, acc, tiles);
+            stem_packed_multiply(F(), ring + slot * bytes, block, tokens, i, part + i * parts, acc, tiles);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);

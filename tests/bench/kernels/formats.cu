@@ -2,12 +2,13 @@
  *
  * linear and experts with weights in 8 and 4 bits: each configuration is compared with a plain kernel in double that
  * shares no code with it, run twice for equal bits, and timed as replays of a CUDA graph of 24 launches over rotating
- * weights, more than any L2 holds. A device-to-device copy is measured in the same run; what a configuration reads
+ * weights, more than any L2 holds. Each is launched as usual and programmatically. A copy is measured in the same run; what a configuration reads
  * (weights and their scales) is shown as a share of its rate.
  *
  *     nvcc -O3 -std=c++17 -gencode=arch=compute_90a,code=sm_90a -DFORMAT=stem_nvfp4 -I src/ops \
  *         tests/bench/kernels/formats.cu -o formats
  */
+#define STEM_PDL 1
 #include "common/common.cuh"
 #include "linear/stream.cuh"
 #include "linear/linear.cuh"
@@ -96,15 +97,22 @@ __global__ void r_down(const bf16 *h, const int *ids, const float *weight, const
 
 /* ---- kernels under test ---- */
 
+/* Blocks that registers are to leave room for. */
+constexpr int blocks_for(int mt, int nt, int warps)
+{
+    int most = mt * nt == 1 ? 24 : mt * nt == 2 ? 16 : mt * nt == 4 ? 12 : 8;
+    return most / warps > 0 ? most / warps : 1;
+}
+
 template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP>
-__global__ void __launch_bounds__(32 * KP * G) __cluster_dims__(CL, 1, 1)
+__global__ void __launch_bounds__(32 * KP * G, blocks_for(MT, NT, KP * G)) __cluster_dims__(CL, 1, 1)
     k_linear(const bf16 *x, const void *w, const void *s, const void *whole, bf16 *y, int m, int n, int k, int kept)
 {
     stem_linear_packed<F, MT, NT, STAGES, KP, G, CL, KEEP, true, false>(x, w, s, whole, stem_store_plain<bf16>{y, n}, m,
                                                                        n, k, kept);
 }
 template <int MT, int NT, int STAGES, int WARPS>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, NT, WARPS))
     k_up(const bf16 *x, const int *ids, const void *w13, const void *s, const void *whole, bf16 *h, int tokens, int k,
          int experts, int hidden, int inter, int tile)
 {
@@ -112,13 +120,31 @@ __global__ void __launch_bounds__(32 * WARPS)
                                                                    inter, tile);
 }
 template <int MT, int NT, int STAGES, int WARPS>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, NT, WARPS))
     k_down(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole, bf16 *y,
            int tokens, int k, int experts, int hidden, int inter, int tile)
 {
     stem_experts_down_packed<F, MT, NT, STAGES, WARPS, true>(h, ids, weight, w2, s, whole,
                                                             stem_store_plain<bf16>{y, hidden}, tokens, k, experts, hidden,
                                                             inter, tile);
+}
+
+static bool programmatic; /* launches may start before their predecessor has ended */
+
+template <class... P, class... A>
+static void start(void (*kernel)(P...), dim3 grid, int threads, int smem, cudaStream_t stream, A... args)
+{
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t c = {};
+    c.gridDim = grid;
+    c.blockDim = dim3(threads);
+    c.dynamicSmemBytes = smem;
+    c.stream = stream;
+    c.attrs = &attribute;
+    c.numAttrs = programmatic;
+    CHECK(cudaLaunchKernelEx(&c, kernel, P(args)...));
 }
 
 /* Blocks of a kernel that are resident at once on a multiprocessor. */
@@ -131,11 +157,12 @@ template <class K> static int resident(K *kernel, int threads, int smem)
 
 template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> struct config_linear {
     int chunks, kept, smem, per_sm, sms = 132;
-    explicit config_linear(int k)
+    config_linear(int m, int k)
     {
         chunks = (k + F::CHUNK - 1) / F::CHUNK;
-        kept = KEEP ? (chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F, NT> : 0;
-        smem = KP * G * (STAGES * stem_packed_stage_bytes<F, MT> + kept + 8 * NT * (16 * MT + 4) * 4) +
+        kept = KEEP ? (chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F> * std::min(m, 8 * NT) : 0;
+        kept = (kept + 15) / 16 * 16;
+        smem = KP * G * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4) + KP * kept +
                (CL > 1 ? G * 8 * NT * 16 * MT * 4 : 0);
         per_sm = 0;
         if (smem <= 227 << 10) {
@@ -148,9 +175,9 @@ template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> struct c
              cudaStream_t stream) const
     {
         int items = (n + 16 * MT * G - 1) / (16 * MT * G), most = sms * per_sm / CL;
-        k_linear<MT, NT, STAGES, KP, G, CL, KEEP>
-            <<<dim3(std::min(items, most) * CL, (m + 8 * NT - 1) / (8 * NT)), 32 * KP * G, smem, stream>>>(
-                x, w, s, whole, y, m, n, k, kept);
+        start(k_linear<MT, NT, STAGES, KP, G, CL, KEEP>,
+              dim3(std::min(items, most) * CL, (m + 8 * NT - 1) / (8 * NT)), 32 * KP * G, smem, stream, x, w, s, whole, y,
+              m, n, k, kept);
     }
 };
 
@@ -166,8 +193,8 @@ template <int MT, int NT, int STAGES, int WARPS> struct config_up {
              cudaStream_t stream) const
     {
         int items = std::min(d.experts, d.tile() * d.k) * ((d.inter + 8 * MT - 1) / (8 * MT));
-        k_up<MT, NT, STAGES, WARPS><<<dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream>>>(
-            x, ids, w13, s, whole, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
+        start(k_up<MT, NT, STAGES, WARPS>, dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream, x, ids,
+              w13, s, whole, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
     }
 };
 
@@ -183,9 +210,8 @@ template <int MT, int NT, int STAGES, int WARPS> struct config_down {
     void run(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole,
              bf16 *y, const shape &d, cudaStream_t stream) const
     {
-        k_down<MT, NT, STAGES, WARPS>
-            <<<dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, stream>>>(
-                h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
+        start(k_down<MT, NT, STAGES, WARPS>, dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem,
+              stream, h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
     }
 };
 
@@ -232,24 +258,56 @@ static weight place(size_t rows, size_t k, int i)
     return {pool + b * (i % (POOL / b)), scales + q * (i % (scale_room / q))};
 }
 
-static void report(const char *op, const char *what, const char *config, int t, double us, double bytes)
+/* Launched one after the other, and with early launches. */
+static void measure(const char *op, const char *what, const char *config, int t, double bytes,
+                    const std::function<void(int, cudaStream_t)> &launch)
 {
-    printf("%-6s %-8s %-12s %-32s T=%-3d %8.2f us %6.0f GB/s %5.1f %%\n", name, op, what, config, t, us, bytes / us * 1e-3,
-           bytes / us * 1e6 / copy_rate * 100);
+    snprintf(current, sizeof current, "%s %s %s", op, what, config);
+    double us[2];
+    for (int i = 0; i < 2; i++) {
+        programmatic = i;
+        us[i] = time_of(launch);
+    }
+    printf("%-6s %-6s %-11s %-32s T=%-2d %7.2f us %5.0f GB/s %5.1f %%   early %7.2f us %5.0f GB/s %5.1f %%\n", name, op, what,
+           config, t, us[0], bytes / us[0] * 1e-3, bytes / us[0] * 1e6 / copy_rate * 100, us[1], bytes / us[1] * 1e-3,
+           bytes / us[1] * 1e6 / copy_rate * 100);
     fflush(stdout);
 }
 
 #include "formats_cases.h"
 
+__global__ void copy_bytes(uint4 *to, const uint4 *from, size_t n)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
+        to[i] = from[i];
+}
+
+/* The faster of the driver's copy and a plain kernel, 1 GiB at a time. */
 static void measure_copy()
 {
-    size_t n = POOL / 2;
-    double us = time_of([&](int i, cudaStream_t s) {
-        if (i % 4 == 0)
-            CHECK(cudaMemcpyAsync(pool + n / 2 * (i / 4 % 2), pool + n, n / 2, cudaMemcpyDeviceToDevice, s));
-    });
-    copy_rate = 2 * (double)(n / 2) * (LAUNCHES / 4) / (us * LAUNCHES) * 1e6;
-    printf("copy, read and written: %.0f GB/s\n", copy_rate * 1e-9);
+    const size_t n = (size_t)1 << 30;
+    for (int kernel = 0; kernel < 2; kernel++) {
+        std::vector<float> times;
+        for (int i = 0; i < 12; i++) {
+            cudaEvent_t a, b;
+            CHECK(cudaEventCreate(&a));
+            CHECK(cudaEventCreate(&b));
+            CHECK(cudaEventRecord(a));
+            if (kernel)
+                copy_bytes<<<132 * 16, 512>>>((uint4 *)pool, (uint4 *)(pool + 2 * n), n / 16);
+            else
+                CHECK(cudaMemcpyAsync(pool, pool + 2 * n, n, cudaMemcpyDeviceToDevice));
+            CHECK(cudaEventRecord(b));
+            CHECK(cudaEventSynchronize(b));
+            float ms;
+            CHECK(cudaEventElapsedTime(&ms, a, b));
+            times.push_back(ms);
+        }
+        std::sort(times.begin(), times.end());
+        double rate = 2 * (double)n / times[times.size() / 2] * 1e3;
+        copy_rate = std::max(copy_rate, rate);
+        printf("copy by %s, read and written: %.0f GB/s\n", kernel ? "a kernel" : "the driver", rate * 1e-9);
+    }
 }
 
 int main(int argc, char **argv)

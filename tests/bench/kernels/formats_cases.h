@@ -10,7 +10,7 @@ static const float *tensor_scale()
 
 template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> static void check_linear(int m, int n, int k)
 {
-    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(k);
+    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(m, k);
     weight w = place(n, k, 3);
     char what[128];
     snprintf(what, sizeof what, "%s linear %dx%dx%d mt%d nt%d kp%d g%d cl%d keep%d", name, m, n, k, MT, NT, KP, G, CL,
@@ -56,16 +56,16 @@ template <int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARP
 static void check_all()
 {
     for (int m : {1, 5, 8, 19}) {
-        check_linear<1, 1, 4, 7, 1, 1, true>(m, 500, 7168);
-        check_linear<1, 1, 4, 4, 1, 2, true>(m, 2048, 2048);
-        check_linear<2, 1, 3, 4, 1, 1, true>(m, 7168, 1536);
-        check_linear<2, 2, 3, 8, 1, 2, true>(m, 600, 7168);
+        check_linear<1, 1, 3, 7, 1, 1, true>(m, 500, 7168);
+        check_linear<2, 1, 2, 4, 1, 1, true>(m, 2048, 2048);
+        check_linear<2, 2, 2, 3, 2, 1, true>(m, 7168, 1536);
+        check_linear<1, 2, 2, 1, 8, 4, true>(m, 600, 7168);
     }
     if (is_f8)
-        check_linear<1, 1, 4, 4, 1, 1, true>(3, 140, 400);
+        check_linear<1, 1, 3, 3, 1, 1, true>(3, 140, 400);
     for (int t : {1, 4, 16, 70}) {
-        check_experts<1, 1, 4, 8, 1, 3, 4>({t, 8, 48, 512, 256});
-        check_experts<2, 1, 3, 7, 2, 3, 4>({t, 4, 20, 1792, 256});
+        check_experts<1, 1, 3, 8, 1, 2, 4>({t, 8, 48, 512, 256});
+        check_experts<2, 1, 2, 7, 2, 2, 8>({t, 4, 20, 1792, 256});
     }
 }
 
@@ -77,46 +77,81 @@ static float *WEIGHTS;
 
 template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP = true> static void time_linear(int t, int n, int k)
 {
-    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(k);
+    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(t, k);
     char config[64], what[32];
     snprintf(what, sizeof what, "%dx%d", n, k);
     snprintf(config, sizeof config, "mt%d nt%d s%d kp%d g%d cl%d %s b%d", MT, NT, STAGES, KP, G, CL, KEEP ? "kept" : "read",
              c.per_sm);
     if (!c.fits())
         return;
-    snprintf(current, sizeof current, "%s %s", what, config);
-    double us = time_of([&](int i, cudaStream_t s) {
+    measure("linear", what, config, t, (double)(weight_bytes(n, k) + scale_bytes(n, k)), [&](int i, cudaStream_t s) {
         weight w = place(n, k, i);
         c.run(X, w.w, w.s, tensor_scale(), Y, t, n, k, s);
     });
-    report("linear", what, config, t, us, (double)(weight_bytes(n, k) + scale_bytes(n, k)));
 }
 
-template <int NT> static void time_linears(int t, int n, int k)
+static void time_few(int t, int n, int k) /* up to 8 tokens */
 {
     if (k == 7168) {
-        time_linear<1, NT, 4, 7, 1, 1>(t, n, k);
-        time_linear<1, NT, 3, 7, 1, 1>(t, n, k);
-        time_linear<1, NT, 3, 7, 1, 2>(t, n, k);
-        time_linear<2, NT, 3, 7, 1, 2>(t, n, k);
-        time_linear<1, NT, 4, 4, 1, 1>(t, n, k);
-        time_linear<1, NT, 4, 7, 1, 1, false>(t, n, k);
+        time_linear<1, 1, 3, 7, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 7, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 7, 1, 2>(t, n, k);
+        time_linear<1, 1, 2, 7, 1, 2>(t, n, k);
+        time_linear<1, 1, 2, 7, 1, 4>(t, n, k);
+    } else if (k == 2048) {
+        time_linear<1, 1, 3, 8, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 8, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 4, 1, 1>(t, n, k);
+        time_linear<1, 1, 3, 4, 1, 1>(t, n, k);
+        time_linear<1, 1, 3, 2, 2, 1>(t, n, k);
+        time_linear<1, 1, 3, 8, 1, 2>(t, n, k);
+    } else if (k == 16384) {
+        time_linear<1, 1, 3, 8, 1, 2>(t, n, k);
+        time_linear<2, 1, 2, 8, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 8, 1, 2>(t, n, k);
+        time_linear<2, 1, 3, 8, 1, 2>(t, n, k);
+        time_linear<2, 1, 2, 8, 1, 4>(t, n, k);
+        time_linear<1, 1, 3, 8, 1, 4>(t, n, k);
+    } else {
+        time_linear<1, 1, 3, 6, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 6, 1, 1>(t, n, k);
+        time_linear<2, 1, 2, 3, 2, 1>(t, n, k);
+        time_linear<2, 1, 3, 3, 1, 1>(t, n, k);
+        time_linear<1, 1, 3, 3, 1, 1>(t, n, k);
+        time_linear<1, 1, 3, 3, 2, 1>(t, n, k);
     }
-    if (k == 2048 || k == 16384) {
-        time_linear<1, NT, 4, 8, 1, 1>(t, n, k);
-        time_linear<2, NT, 3, 8, 1, 1>(t, n, k);
-        time_linear<1, NT, 4, 4, 1, 2>(t, n, k);
-        time_linear<2, NT, 3, 4, 1, 1>(t, n, k);
-        time_linear<1, NT, 4, 8, 1, 2>(t, n, k);
-        time_linear<2, NT, 3, 8, 1, 2>(t, n, k);
-        time_linear<2, NT, 3, 8, 1, 4>(t, n, k);
-    }
-    if (k == 1536) {
-        time_linear<1, NT, 4, 3, 2, 1>(t, n, k);
-        time_linear<1, NT, 4, 6, 1, 1>(t, n, k);
-        time_linear<2, NT, 3, 3, 2, 1>(t, n, k);
-        time_linear<2, NT, 3, 6, 1, 1>(t, n, k);
-        time_linear<2, NT, 4, 3, 1, 1>(t, n, k);
+}
+static void time_more(int t, int n, int k) /* up to 16 */
+{
+    if (k == 7168) {
+        time_linear<1, 2, 2, 1, 4, 4>(t, n, k);
+        time_linear<1, 2, 2, 1, 8, 4>(t, n, k);
+        time_linear<2, 2, 2, 7, 1, 4>(t, n, k);
+        time_linear<1, 2, 2, 7, 1, 4>(t, n, k);
+        time_linear<1, 2, 3, 7, 1, 2>(t, n, k);
+    } else if (k == 2048) {
+        time_linear<1, 2, 3, 8, 1, 1>(t, n, k);
+        time_linear<2, 2, 2, 8, 1, 1>(t, n, k);
+        time_linear<1, 2, 2, 2, 4, 1>(t, n, k);
+        time_linear<2, 2, 2, 2, 4, 1>(t, n, k);
+        time_linear<1, 2, 2, 1, 8, 1>(t, n, k);
+        time_linear<1, 2, 2, 4, 2, 1>(t, n, k);
+        time_linear<2, 2, 2, 4, 1, 1>(t, n, k);
+    } else if (k == 16384) {
+        time_linear<2, 2, 2, 8, 1, 4>(t, n, k);
+        time_linear<1, 2, 3, 8, 1, 4>(t, n, k);
+        time_linear<2, 2, 2, 1, 8, 4>(t, n, k);
+        time_linear<2, 2, 2, 2, 4, 4>(t, n, k);
+        time_linear<1, 2, 3, 2, 4, 4>(t, n, k);
+        time_linear<1, 2, 3, 8, 1, 2>(t, n, k);
+    } else {
+        time_linear<2, 2, 2, 6, 1, 1>(t, n, k);
+        time_linear<1, 2, 3, 6, 1, 1>(t, n, k);
+        time_linear<2, 2, 2, 1, 8, 1>(t, n, k);
+        time_linear<1, 2, 2, 1, 8, 1>(t, n, k);
+        time_linear<2, 2, 2, 2, 4, 1>(t, n, k);
+        time_linear<1, 2, 2, 2, 4, 1>(t, n, k);
+        time_linear<2, 2, 2, 3, 2, 1>(t, n, k);
     }
 }
 
@@ -125,26 +160,22 @@ template <int MT, int STAGES, int WARPS> static void time_up(const shape &d, dou
     config_up<MT, 1, STAGES, WARPS> c(d);
     char config[64];
     snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
-    snprintf(current, sizeof current, "up %s", config);
-    double us = time_of([&](int i, cudaStream_t s) {
+    double bytes = distinct * (double)(weight_bytes(2 * d.inter, d.hidden) + scale_bytes(2 * d.inter, d.hidden));
+    measure("up", "512x7168", config, d.tokens, bytes, [&](int i, cudaStream_t s) {
         weight w = place((size_t)d.experts * 2 * d.inter, d.hidden, i);
         c.run(X, IDS[i], w.w, w.s, tensor_scale(), Y, d, s);
     });
-    report("up", "512x7168", config, d.tokens, us,
-           distinct * (double)(weight_bytes(2 * d.inter, d.hidden) + scale_bytes(2 * d.inter, d.hidden)));
 }
 template <int MT, int STAGES, int WARPS> static void time_down(const shape &d, double distinct)
 {
     config_down<MT, 1, STAGES, WARPS> c(d);
     char config[64];
     snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
-    snprintf(current, sizeof current, "down %s", config);
-    double us = time_of([&](int i, cudaStream_t s) {
+    double bytes = distinct * (double)(weight_bytes(d.hidden, d.inter) + scale_bytes(d.hidden, d.inter));
+    measure("down", "7168x256", config, d.tokens, bytes, [&](int i, cudaStream_t s) {
         weight w = place((size_t)d.experts * d.hidden, d.inter, i);
         c.run(X, IDS[i], WEIGHTS, w.w, w.s, tensor_scale(), Y, d, s);
     });
-    report("down", "7168x256", config, d.tokens, us,
-           distinct * (double)(weight_bytes(d.hidden, d.inter) + scale_bytes(d.hidden, d.inter)));
 }
 
 static void time_experts(int t)
@@ -156,20 +187,23 @@ static void time_experts(int t)
         distinct += (double)std::set<int>(ids.begin(), ids.end()).size() / LAUNCHES;
         CHECK(cudaMemcpy(IDS[i], ids.data(), ids.size() * 4, cudaMemcpyHostToDevice));
     }
-    time_up<1, 4, 8>(d, distinct);
-    time_up<1, 3, 8>(d, distinct);
-    time_up<1, 4, 7>(d, distinct);
-    time_up<1, 6, 7>(d, distinct);
-    time_up<1, 4, 4>(d, distinct);
-    time_up<2, 3, 7>(d, distinct);
-    time_up<2, 3, 8>(d, distinct);
+    time_up<2, 2, 8>(d, distinct);
+    time_up<2, 2, 7>(d, distinct);
+    time_up<2, 2, 4>(d, distinct);
     time_up<2, 3, 4>(d, distinct);
-    time_down<1, 3, 4>(d, distinct);
-    time_down<1, 4, 4>(d, distinct);
-    time_down<1, 3, 8>(d, distinct);
+    time_up<2, 3, 8>(d, distinct);
+    time_up<1, 2, 8>(d, distinct);
+    time_up<1, 3, 8>(d, distinct);
+    time_up<1, 3, 7>(d, distinct);
+    time_up<1, 2, 4>(d, distinct);
+    time_down<2, 2, 8>(d, distinct);
+    time_down<2, 2, 6>(d, distinct);
+    time_down<2, 2, 4>(d, distinct);
     time_down<2, 3, 4>(d, distinct);
-    time_down<2, 4, 4>(d, distinct);
-    time_down<2, 3, 8>(d, distinct);
+    time_down<1, 2, 8>(d, distinct);
+    time_down<1, 3, 8>(d, distinct);
+    time_down<1, 2, 4>(d, distinct);
+    time_down<1, 2, 6>(d, distinct);
 }
 
 static void time_all()
@@ -183,9 +217,6 @@ static void time_all()
     for (int t : {1, 4, 16}) {
         time_experts(t);
         for (auto &s : shapes)
-            if (t <= 8)
-                time_linears<1>(t, s[0], s[1]);
-            else
-                time_linears<2>(t, s[0], s[1]);
+            t <= 8 ? time_few(t, s[0], s[1]) : time_more(t, s[0], s[1]);
     }
 }
