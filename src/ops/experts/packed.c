@@ -11,7 +11,7 @@
 static void set_headers(struct stem_lowered *l)
 {
     static const char *const names[] = {"common",  "pointwise", "stream",        "groups",
-                                        "experts", "formats",   "experts_packed"};
+                                        "experts", "formats",   "packed_stream", "experts_packed"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         l->headers[i] = names[i];
 }
@@ -53,20 +53,12 @@ static bool fits(const struct stem_concrete *c, uint32_t x, uint32_t w, uint32_t
            k % (c->operand[w].dtype == STEM_F8E4M3 ? 16 : 256) == 0;
 }
 
-/* The most warps up to 8 that share out k evenly. */
-static uint32_t warps_for(enum stem_dtype weight, int64_t k)
+/* Warps that share out k: 7 or 8 where there are few items, so that each ends soon, else 4, of which a multiprocessor
+ * holds four blocks. */
+static uint32_t warps_for(enum stem_dtype weight, int64_t k, bool few)
 {
-    int64_t chunks = (k + (weight == STEM_F8E4M3 ? 127 : 255)) / (weight == STEM_F8E4M3 ? 128 : 256),
-            least = INT64_MAX;
-    uint32_t best = 8;
-    for (uint32_t w = 8; w >= 4; w--) {
-        int64_t waste = (chunks + w - 1) / w * w - chunks;
-        if (waste < least) {
-            least = waste;
-            best = w;
-        }
-    }
-    return best;
+    int64_t each = weight == STEM_F8E4M3 ? 128 : 256, chunks = (k + each - 1) / each;
+    return !few ? 4 : chunks % 8 && chunks % 7 == 0 ? 7 : 8;
 }
 
 /* Blocks that a multiprocessor holds at once. */
@@ -81,7 +73,10 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
 {
     enum stem_dtype type = c->operand[2].dtype;
     const uint32_t mt = 2, stages = 2, fixed = 8 << 10; /* groups, reserved */
-    uint32_t nt = stem_experts_nt(s), warps = warps_for(type, s->hidden), ring, smem;
+    uint32_t nt = stem_experts_nt(s), ring, smem;
+    int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
+    int64_t items = groups * ((s->inter + 8 * mt - 1) / (8 * mt));
+    uint32_t warps = warps_for(type, s->hidden, items <= 2 * (int64_t)t->n_sms);
     set_headers(l);
     for (;; warps /= 2) {
         ring = warps * stages * stem_format_stage_bytes(type, mt);
@@ -103,12 +98,10 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
         "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
         "inter, "
         "tile);\n}\n",
-        32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 3, a), stem_format_name(type), mt,
-        nt, stages, warps, stem_experts_act(c), pointer(c, 4, a));
+        32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 3, a), stem_format_name(type),
+        mt, nt, stages, warps, stem_experts_act(c), pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
-    int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
-    l->grid[0] =
-        at_most(groups * ((s->inter + 8 * mt - 1) / (8 * mt)), t->n_sms * resident(smem + fixed, mt, nt, warps, t));
+    l->grid[0] = at_most(items, t->n_sms * resident(smem + fixed, mt, nt, warps, t));
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * warps;
     l->smem = smem;

@@ -159,23 +159,25 @@ struct stem_f8 {
         return stem_warp_sum(sum);
     }
 
-    /* Quantises columns k .. k + 127 of this lane's token. All lanes call it. Returns the scale. */
-    static __device__ __forceinline__ float tokens(const __nv_bfloat16 *x, int k, int K, uint4 (&piece)[PIECES])
+    /* This lane's share of columns k .. k + 127 of its token. */
+    static __device__ __forceinline__ void load(const __nv_bfloat16 *x, int k, int K, uint4 (&raw)[4])
     {
-        int t = threadIdx.x & 3;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int at = k + 64 * (i >> 1) + 16 * (threadIdx.x & 3) + 8 * (i & 1);
+            raw[i] = at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
+        }
+    }
+    /* Quantises these columns; all lanes call it. Returns the scale. */
+    static __device__ __forceinline__ float quantise(const uint4 (&raw)[4], uint4 (&piece)[PIECES])
+    {
         unsigned v[16];
         unsigned most = 0;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int at = k + 64 * (i >> 1) + 16 * t + 8 * (i & 1);
-            uint4 four = at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                v[4 * i + j] = stem_word(four, j);
-        }
-#pragma unroll
-        for (int i = 0; i < 16; i++) /* of numbers that are not negative, the greatest bits are the greatest number */
+        for (int i = 0; i < 16; i++) { /* of numbers that are not negative, the greatest bits are the greatest number */
+            v[i] = stem_word(raw[i >> 2], i & 3);
             most = max(most, max(v[i] & 0x7fff, v[i] >> 16 & 0x7fff));
+        }
         most = max(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = max(most, __shfl_xor_sync(0xffffffffu, most, 2));
         stem_f8_scale s = stem_f8_scale_of(__uint_as_float(most << 16));
@@ -209,15 +211,13 @@ template <class F> struct stem_dequantised {
     }
 
     /* Half h of a stage's columns of this lane's token, which is at x: the eight columns of each word of its 16 bytes. */
-    static __device__ __forceinline__ void tokens(const __nv_bfloat16 *x, int h, uint4 (&piece)[4])
+    static __device__ __forceinline__ void load(const __nv_bfloat16 *x, int h, uint4 (&raw)[4])
     {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            piece[i] = stem_fresh16(x + 128 * h + 32 * (threadIdx.x & 3) + 8 * i);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            piece[i] = permuted(piece[i]);
+            raw[i] = stem_fresh16(x + 128 * h + 32 * (threadIdx.x & 3) + 8 * i);
     }
+    /* In the order of a word's weights. */
     static __device__ __forceinline__ uint4 permuted(const uint4 &v)
     {
         return uint4{__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),

@@ -66,54 +66,60 @@ static void size_up(struct shape *s, enum stem_dtype w, uint32_t tokens, uint32_
     s->per_sm = resident(s, t);
 }
 
-/* Estimated time, in stages of 16 rows on the multiprocessor that has the most to do; an item costs about as much as
- * two more for its sums, four if a cluster meets. Tokens that are not kept come anew for every item, from afar. */
-static double price(const struct shape *s, uint32_t chunks, int64_t columns, bool pair, const struct stem_target *t)
+/* The most warps up to 8 that share out the chunks evenly. */
+static uint32_t parts_of(uint32_t chunks)
 {
-    int64_t items = ceil_div(columns, (int64_t)(pair ? 8 : 16) * s->mt * s->groups);
-    int64_t at_once = (int64_t)t->n_sms * s->per_sm / s->cluster;
-    if (at_once < 1)
-        return 1e30;
-    double rounds = (double)ceil_div(items, at_once);
-    double busy = rounds > 1 ? s->per_sm : ceil_div(items * s->cluster, t->n_sms);
-    double share = (double)ceil_div(chunks, s->kparts * s->cluster) * s->kparts * s->groups * s->mt;
-    double meeting = s->cluster > 1 ? 4 : 2, far = s->keep ? 0 : 0.5 * share * s->nt / s->mt;
-    double flight = busy * s->kparts * s->groups * (s->stages - 1) * s->mt; /* stages of 16 rows on their way */
-    double slow = flight < 24 ? 24 / flight : 1;
-    return rounds * busy * (share * slow + far + meeting * s->mt);
+    uint32_t best = 8, least = UINT32_MAX;
+    for (uint32_t p = 8; p >= 1; p--) {
+        uint32_t waste = ceil_div(chunks, p) * p - chunks;
+        if (p <= chunks && (waste < least || (p >= 6 && waste == 0))) {
+            least = waste;
+            best = p;
+        }
+        if (least == 0 && p <= 6)
+            break;
+    }
+    return best;
 }
 
+/* Measured on an H200 (docs/kernels.md): 32 rows to an item, two stages and as many parts of k as a block has warps
+ * are best where the tokens fit; a cluster pays from four stages to an item on, or to occupy the multiprocessors.
+ * Many tokens of a long k fit if a larger cluster shares them and rows are shared out over the warps instead of k. */
 static struct shape shape_of(enum stem_dtype w, int64_t m, int64_t columns, int64_t k, bool pair,
                              const struct stem_target *t)
 {
-    uint32_t chunks = ceil_div(k, w == STEM_F8E4M3 ? 128 : 256);
-    struct shape best = {0};
-    double least = 1e30;
-    for (uint32_t warps = 4; warps <= 8; warps++)
-        for (uint32_t groups = 1; groups <= warps; groups++)
-            for (uint32_t cluster = 1; cluster <= (t->sm >= 90 ? 4u : 1u); cluster *= 2)
-                for (uint32_t mt = 1; mt <= 2; mt++)
-                    for (uint32_t keep = 0; keep < 2; keep++) {
-                        struct shape s = {.mt = mt,
-                                          .nt = m <= 8    ? 1
-                                                : m <= 16 ? 2
-                                                : m <= 32 ? 4
-                                                          : 8,
-                                          .stages = mt == 1 ? 3 : 2,
-                                          .kparts = warps / groups,
-                                          .groups = groups,
-                                          .cluster = cluster,
-                                          .keep = keep};
-                        if (warps % groups || s.kparts * cluster > chunks || (mt == 2 && s.nt == 8))
-                            continue;
-                        size_up(&s, w, (uint32_t)(m < 8 * s.nt ? m : 8 * s.nt), chunks, t);
-                        double p = s.per_sm ? price(&s, chunks, columns, pair, t) : 1e30;
-                        if (p < least) {
-                            least = p;
-                            best = s;
-                        }
-                    }
-    return best;
+    static const uint32_t others[][3] = {{1, 8, 4}, {2, 4, 4}, {2, 4, 2}, {1, 4, 4}};
+    uint32_t chunks = ceil_div(k, w == STEM_F8E4M3 ? 128 : 256), most = t->sm >= 90 ? 4 : 1;
+    struct shape s = {.nt = m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8, .stages = 2, .cluster = 1, .keep = true};
+    uint32_t tokens = (uint32_t)(m < 8 * s.nt ? m : 8 * s.nt);
+    s.mt = s.nt > 2 ? 1 : 2;
+    s.kparts = parts_of(chunks);
+    s.groups = 8 / s.kparts;
+    int64_t items = ceil_div(columns, (int64_t)(pair ? 8 : 16) * s.mt * s.groups);
+    uint32_t share = ceil_div(chunks, s.kparts);
+    if (share >= 4 && most > 1)
+        s.cluster = 2;
+    while (items * s.cluster < t->n_sms * 3 / 4 && s.cluster < most && s.kparts * s.cluster * 2 <= chunks)
+        s.cluster *= 2;
+    if (items * s.cluster < t->n_sms / 2)
+        s.mt = 1;
+    size_up(&s, w, tokens, chunks, t);
+    for (uint32_t i = 0; i < sizeof others / sizeof *others && !s.per_sm; i++) {
+        if (others[i][2] > most || others[i][0] * others[i][2] > chunks)
+            continue;
+        s.kparts = others[i][0];
+        s.groups = others[i][1];
+        s.cluster = others[i][2];
+        size_up(&s, w, tokens, chunks, t);
+    }
+    if (!s.per_sm) { /* tokens from the second-level cache, each time */
+        s.keep = false;
+        s.cluster = 1;
+        s.kparts = parts_of(chunks);
+        s.groups = 1;
+        size_up(&s, w, tokens, chunks, t);
+    }
+    return s;
 }
 
 static bool fits(const struct stem_concrete *c, int64_t k)

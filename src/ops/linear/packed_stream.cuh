@@ -53,12 +53,19 @@ template <class F, int NT> struct stem_tokens_read {
 #pragma unroll
         for (int j = 0; j < NT; j++)
             if (NT == 1 || j < tiles)
-                F::tokens(row[j] + chunk * F::CHUNK, h, piece[j]);
+                F::load(row[j] + chunk * F::CHUNK, h, piece[j]);
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                piece[j][i] = F::permuted(piece[j][i]);
     }
     /* f8e4m3: all pieces, and the scales of tokens 2t and 2t + 1. */
     __device__ __forceinline__ void codes(int j, int, int chunk, uint4 (&piece)[2], float (&down)[2]) const
     {
-        float s = F::tokens(row[j], chunk * F::CHUNK, K, piece);
+        uint4 raw[4];
+        F::load(row[j], chunk * F::CHUNK, K, raw);
+        float s = F::quantise(raw, piece);
         int t = threadIdx.x & 3;
         down[0] = __shfl_sync(0xffffffffu, s, 8 * t);
         down[1] = __shfl_sync(0xffffffffu, s, 8 * t + 4);
@@ -104,18 +111,26 @@ __device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<stem_f8,
                                                  const stem_tokens_read<stem_f8, NT> &from, int part, int parts,
                                                  int group, int groups)
 {
+    constexpr int N = NT < 2 ? 1 : 2; /* groups of 8 that are on their way at once */
     int lane = threadIdx.x & 31;
 #pragma unroll 1
     for (int c = group; c < to.chunks; c += groups)
 #pragma unroll
-        for (int j = 0; j < NT; j++) {
-            uint4 piece[2];
-            float down = stem_f8::tokens(from.row[j], (part + c * parts) * 128, from.K, piece);
-            if (8 * j + (lane >> 2) < to.count) {
-                *to.place(j, c, 0) = piece[0];
-                *to.place(j, c, 1) = piece[1];
-                if ((lane & 3) == 0)
-                    *to.scale(8 * j + (lane >> 2), c) = down;
+        for (int first = 0; first < NT; first += N) {
+            uint4 raw[N][4], piece[2];
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                stem_f8::load(from.row[first + j], (part + c * parts) * 128, from.K, raw[j]);
+#pragma unroll
+            for (int j = 0; j < N; j++) {
+                float down = stem_f8::quantise(raw[j], piece);
+                int token = 8 * (first + j) + (lane >> 2);
+                if (token < to.count) {
+                    *to.place(first + j, c, 0) = piece[0];
+                    *to.place(first + j, c, 1) = piece[1];
+                    if ((lane & 3) == 0)
+                        *to.scale(token, c) = down;
+                }
             }
         }
 }
@@ -123,20 +138,25 @@ template <class F, int NT>
 __device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &to, const stem_tokens_read<F, NT> &from,
                                                  int part, int parts, int group, int groups)
 {
+    constexpr int N = NT < 2 ? 1 : 2;
     int lane = threadIdx.x & 31;
 #pragma unroll 1
     for (int c = group; c < to.chunks; c += groups)
 #pragma unroll
-        for (int j = 0; j < NT; j++)
+        for (int first = 0; first < NT; first += N) {
+            uint4 raw[N][2][4];
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                uint4 piece[4];
-                F::tokens(from.row[j] + (part + c * parts) * F::CHUNK, h, piece);
+            for (int j = 0; j < N; j++)
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    if (8 * j + (lane >> 2) < to.count)
-                        *to.place(j, c, 4 * h + i) = piece[i];
-            }
+                for (int h = 0; h < 2; h++)
+                    F::load(from.row[first + j] + (part + c * parts) * F::CHUNK, h, raw[j][h]);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+#pragma unroll
+                for (int p = 0; p < 8; p++)
+                    if (8 * (first + j) + (lane >> 2) < to.count)
+                        *to.place(first + j, c, p) = F::permuted(raw[j][p >> 2][p & 3]);
+        }
 }
 
 /* ---- products ---- */
