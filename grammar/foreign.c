@@ -41,6 +41,8 @@ bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
         stem_diag_help(p->diags, "layer NAME(x: TYPE) -> TYPE { } and model NAME(x: TYPE) -> TYPE { } declare what is called");
     else if (m == 1 && *this_one == '=' && at.begin > 0 && strchr("+-*/%", this_one[-1]))
         stem_diag_help(p->diags, "a value does not change: NAME = NAME %c ...; gives the name to a new one", this_one[-1]);
+    else if (m == 1 && *this_one == '[')
+        stem_diag_help(p->diags, "sizes in brackets stand in types and in view(x, [T, 8, 128]), which reshapes");
     else if (is_word(before, n, "in inout consume release") && (*this_one == ':' || *this_one == '='))
         stem_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name", (int)n, before);
     else if (name && m > 1 && isalpha((unsigned char)*this_one))

@@ -47,6 +47,8 @@ struct stem_checker {
 bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);
 /* Help lines for an unknown name. */
 void stem_suggest_name(const struct stem_eval *e, const char *word);
+/* Reports that nothing has the name of the call x, and what may have been meant. */
+void stem_check_unknown(struct stem_checker *c, const struct stem_x *x);
 struct stem_checked_name *stem_checker_find(struct stem_checker *c, struct stem_sym name);
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span);
 

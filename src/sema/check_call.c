@@ -515,29 +515,6 @@ static void call_callable(struct stem_checker *c, uint32_t index, const struct s
 
 /* ---- which one ---- */
 
-static void unknown(struct stem_checker *c, const struct stem_x *x)
-{
-    STEM_VEC(const char *) list = {0};
-    uint32_t n;
-    const struct stem_op_def *const *ops = stem_op_all(&n);
-    const char *text = stem_name(c->m, x->id.name);
-    for (uint32_t i = 0; i < n; i++)
-        if (!ops[i]->internal)
-            stem_vec_push(&list, ops[i]->name);
-    for (uint32_t i = 0; i < c->m->callables.len; i++)
-        if (c->m->callables.at[i].item->kind != STEM_I_MODEL)
-            stem_vec_push(&list, stem_name(c->m, c->m->callables.at[i].item->id.name));
-    for (int i = 0; i < STEM_N_DTYPES; i++)
-        stem_vec_push(&list, stem_dtype_name((enum stem_dtype)i));
-    static const char *const pointwise[] = {"silu", "gelu", "gelu_tanh", "sigmoid", "exp", "log", "relu",
-                                            "tanh", "sqrt", "rsqrt",     "min",     "max", "abs", "zero"};
-    for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
-        stem_vec_push(&list, pointwise[i]);
-    stem_error(c->m->diags, STEM_E_UNKNOWN_OP, x->id.span, "there is no op, layer or kernel '%s'", text);
-    stem_suggest(c->m->diags, text, list.at, list.len);
-    stem_vec_free(&list);
-}
-
 void stem_check_call(struct stem_checker *c, const struct stem_x *x, struct stem_results *r)
 {
     uint32_t n_args = 0;
@@ -573,9 +550,9 @@ void stem_check_call(struct stem_checker *c, const struct stem_x *x, struct stem
             call_op(c, def, x, r);
         return;
     }
-    unknown(c, x);
-    for (const struct stem_arg *a = x->args; a; a = a->next)
-        if (!a->attr.name.n && !is_absent(c, a))
+    stem_check_unknown(c, x);
+    for (const struct stem_arg *a = x->args; a; a = a->next) /* numbers may be what it would take */
+        if (!a->attr.name.n && !is_absent(c, a) && !stem_is_const(&c->eval, a->value))
             stem_check_expr(c, a->value);
     r->bad = true;
     r->v[0] = bad;

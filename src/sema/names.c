@@ -127,6 +127,9 @@ static bool number(struct scanner *s, int64_t *n)
     if (s->failed)
         return false;
     struct stem_dim d = stem_eval_int(s->e, x);
+    if (!d.n && x->kind == STEM_X_NAME && stem_global_find(s->e->m, x->id.name).kind == STEM_G_NONE)
+        stem_diag_help(s->e->diags, "`layer NAME[%s](...)` names the index that its instances have",
+                       stem_name(s->e->m, x->id.name));
     if (!d.n)
         return false;
     if (stem_dim_value(s->e->dims, d, n) && *n < 0) {
