@@ -345,6 +345,48 @@ static void filling(void)
     }
 }
 
+/* A row of weights in a format, as random weights have them: about the variance that keeps a product's. */
+static void filling_formats(void)
+{
+    static const struct {
+        enum stem_dtype type, scale;
+        const char *name;
+        int64_t group;
+        double code; /* mean square of the codes */
+    } rows[] = {
+        {STEM_F8E4M3, STEM_F32, "m.w_scale", 128, 448.0 * 448 / 3},
+        {STEM_INT4, STEM_BF16, "m.w_scale", 32, 21.5},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct stem_plan_buffer s = {.name = rows[i].name, .kind = STEM_BUFFER_WEIGHT, .dtype = rows[i].scale, .rank = 2,
+                                     .dim = {64, 4096 / rows[i].group}};
+        struct stem_fill_rule r = stem_fill_rule(&s, 3);
+        double sum = 0;
+        for (unsigned k = 0; k < 2048; k++) {
+            double v = stem_fill_value(&r, k);
+            CU_ASSERT(v > 0);
+            sum += v * v / 2048;
+        }
+        double gain = sum * rows[i].code * 4096;
+        CU_ASSERT(gain > 0.7 && gain < 1.5);
+    }
+    struct stem_plan_buffer b = {.name = "m.w", .kind = STEM_BUFFER_WEIGHT, .dtype = STEM_INT4, .bytes = 512, .rank = 2,
+                                 .dim = {4, 256}};
+    uint8_t data[512];
+    uint32_t seen[16] = {0};
+    stem_fill_host(&b, 1, data);
+    for (int k = 0; k < 1024; k++)
+        seen[data[k / 2] >> (k % 2 * 4) & 15]++;
+    for (int k = 0; k < 16; k++)
+        CU_ASSERT(seen[k] > 30 && seen[k] < 110);
+    b.name = "m.w_scale_2"; /* a whole tensor's */
+    b.dtype = STEM_F32;
+    b.rank = 1;
+    struct stem_fill_rule whole = stem_fill_rule(&b, 1);
+    for (unsigned k = 0; k < 100; k++)
+        CU_ASSERT(stem_fill_value(&whole, k) >= 0.5f / 256 && stem_fill_value(&whole, k) < 1.5f / 256);
+}
+
 static const struct unit_test tests[] = {
     {"keys see everything", keys_see_everything},
     {"damaged entries are replaced", damaged_entries},
@@ -354,6 +396,7 @@ static const struct unit_test tests[] = {
     {"NVRTC is missing", nvrtc_is_missing},
     {"compiling", compiling},
     {"filling", filling},
+    {"filling formats", filling_formats},
 };
 
 int main(void)
