@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every path on a real GPU: each example, each way of launching, with poisoned memory, delays, per-op comparison with the
 # CPU references, and measured lanes; with programmatic launches and without (PDL='auto off'). FLAGS are added to every run.
-# Exits 77 where there is no GPU.
+# SHARD=2/8 runs every eighth check from the third on, so that eight of these can share a GPU. Exits 77 where there is no GPU.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
 if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
@@ -10,10 +10,17 @@ if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; t
 fi
 ex=$SRCDIR/examples
 small='-D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64'
-fail=0 n=0 iters=20
+fail=0 n=0 seen=0 iters=20
+shard=${SHARD:-0/1}
+
+# The next check is this shard's: counts it.
+mine() {
+    seen=$((seen + 1))
+    [ $(((seen - 1) % ${shard#*/})) = ${shard%/*} ] && n=$((n + 1))
+}
 
 check() {
-    n=$((n + 1))
+    mine || return 0
     local out
     # shellcheck disable=SC2086
     if out=$("$MAINSTEM" run "$@" --pdl=$pdl ${FLAGS-} --device=gpu --iters=$iters 2>&1); then
@@ -29,10 +36,10 @@ check() {
 # What is fused changes no bit.
 bits() { "$MAINSTEM" run "$@" --pdl=$pdl ${FLAGS-} --device=gpu --iters=2 2>&1 | sed -n 's/.*output \([^:]*\).*\( bits .*\)/\1\2/p'; }
 same_bits() {
+    mine || return 0
     local want got
     want=$(bits "$@" --no-fuse)
     got=$(bits "$@")
-    n=$((n + 1))
     if [ "$want" ] && [ "$got" = "$want" ]; then
         echo "ok    $*: fused, the same bits --pdl=$pdl"
     else
