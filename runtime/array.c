@@ -46,8 +46,9 @@ enum stem_status stem_exec_variant(const struct stem_exec *e, const int64_t *dim
         int64_t most = 0;
         for (uint32_t v = 0; v < p->n_variants; v++)
             most = p->variants[v].dim[i] > most ? p->variants[v].dim[i] : most;
-        int n = snprintf(text + len, sizeof text - len, "%s%.32s=%lld (at most %lld)", i ? ", " : "", p->dims[i],
-                         (long long)dim[i], (long long)most);
+        bool none = dim[i] < 1;
+        int n = snprintf(text + len, sizeof text - len, "%s%.32s=%lld (at %s %lld)", i ? ", " : "", p->dims[i],
+                         (long long)dim[i], none ? "least" : "most", none ? 1LL : (long long)most);
         len = n > 0 && len + (size_t)n < sizeof text ? len + (size_t)n : sizeof text - 1;
     }
     return stem_fail(err, STEM_E_BUCKET, "program %s has no variant for %s", p->name, text);

@@ -228,7 +228,7 @@ static const struct {
     {"unbound", unbound, STEM_E_UNBOUND, "buffer x is not bound"},
     {"too small", too_small, STEM_E_UNBOUND, "buffer x is bound to 512 bytes, 1024 are needed"},
     {"too many tokens", too_many_tokens, STEM_E_BUCKET, "program small has no variant for T=5 (at most 4)"},
-    {"no tokens", no_tokens, STEM_E_BUCKET, "program small has no variant for T=0"},
+    {"no tokens", no_tokens, STEM_E_BUCKET, "program small has no variant for T=0 (at least 1)"},
     {"extern op", not_registered, STEM_E_EXTERN, "extern function same is not registered"},
     {"another capture", other_capture, STEM_E_CAPTURE, "stream side of program small is part of another capture"},
     {"no driver", no_driver, STEM_E_NO_DRIVER, "no CUDA driver: /nowhere/libcuda.so.1"},

@@ -68,7 +68,7 @@ class Fake:
         for d in shape:
             self.count *= d
         self._at = at
-        if at is None and device.type == "cpu":
+        if at is None and str(device) == "cpu":
             self._host = (c_float * self.count)()
             self._at = ctypes.addressof(self._host)
         elif at is None:
@@ -146,6 +146,12 @@ class WithoutGpu(unittest.TestCase):
         self.assertEqual((m.kind, m.id, m.line, m.column), ("error", 1201, 3, 10))
         self.assertIsNotNone(mainstem.explain(m.id))
         self.assertIsNone(mainstem.explain(1))
+        self.assertIsNone(mainstem.explain(-1))
+        for same in ("STEM%d" % m.id, "stem%d" % m.id, str(m.id)):
+            self.assertEqual(mainstem.explain(same), mainstem.explain(m.id))
+        for odd in ("STEM", "nope", None):
+            with self.assertRaisesRegex(ValueError, "1203 or 'STEM1203' is wanted"):
+                mainstem.explain(odd)
 
     def test_bad_arguments(self):
         for source, kwargs, text in (("/nowhere.stem", {}, "/nowhere.stem"),
@@ -154,6 +160,10 @@ class WithoutGpu(unittest.TestCase):
                                      (TEXT, {"order": "backwards"}, "options.order is none of")):
             with self.assertRaisesRegex(mainstem.CompileError, text):
                 mainstem.compile(source, **kwargs)
+        for kwargs, text in (({"dims": "T=1"}, r"dims is a dict, \{\"T\": \[1, 4\]\}, not the str 'T=1'"),
+                             ({"defines": ["L=2"]}, "defines is a dict, .*, not the list")):
+            with self.assertRaisesRegex(TypeError, text):
+                mainstem.compile(TEXT, **kwargs)
 
     def test_layouts(self):
         """The ctypes structs are the headers' structs."""
@@ -318,6 +328,7 @@ class WithStandIn(unittest.TestCase):
                 (dict(x=Fake((4, 64), dtype="torch.complex64")), mainstem.DtypeError, "x is torch.complex64"),
                 (dict(x=Fake((4, 64), device=Device("cpu"))), mainstem.DeviceError, "x is on cpu, the program on cuda:0"),
                 (dict(x=Fake((4, 64), device=cuda1, at=4096)), mainstem.DeviceError, "x is on cuda:1"),
+                (dict(x=Fake((4, 64), device="cuda:1", at=4096)), mainstem.DeviceError, "x is on cuda:1"),
                 (dict(x=Fake((4, 64), at=4096)), mainstem.DeviceError, "x: the array is in host memory, or freed"),
                 (dict(x=Fake((4, 64), contiguous=False)), mainstem.ContiguityError, "x is not contiguous"),
                 (dict(x=Fake((4, 64), at=0)), mainstem.NullError, "x: the array's address is null"),
@@ -330,6 +341,19 @@ class WithStandIn(unittest.TestCase):
             self.assertEqual(self.program.address("z"), self.z.data_ptr())
         with self.assertRaises(mainstem.DeviceError):
             self.program.copy(x=self.x)
+        for act in (self.program.copy, self.program.bind):
+            with self.assertRaisesRegex(TypeError, "the first argument is a dict, .*, not the str 'nope'"):
+                act("nope")
+        self.program.launch(T=4)
+        self.check()
+
+    def test_devices_by_name(self):
+        """Classes whose device is a string."""
+        self.z = Fake((4, 64), device="cuda")
+        self.program.bind(x=Fake((4, 64), at=self.x.data_ptr(), device="cuda:0"), z=self.z)
+        bias = Fake((64,), [3] * 64, device=Device("cpu"))
+        bias.device = "cpu"
+        self.program.copy(bias=bias)
         self.program.launch(T=4)
         self.check()
 
@@ -342,6 +366,7 @@ class WithStandIn(unittest.TestCase):
             self.program.launch(T=4)
         self.bind()
         for dims, cls, text in ((dict(T=5), mainstem.BucketError, r"no variant for T=5 \(at most 4\)"),
+                                (dict(T=0), mainstem.BucketError, r"no variant for T=0 \(at least 1\)"),
                                 (dict(), mainstem.StatusError, "no size is given for dim T"),
                                 (dict(T=4, U=1), mainstem.StatusError, "no dim U")):
             with self.assertRaisesRegex(cls, text):

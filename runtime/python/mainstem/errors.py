@@ -60,7 +60,7 @@ class UnboundError(StatusError):
 
 
 class BucketError(StatusError):
-    """No variant is large enough for these sizes."""
+    """No variant is large enough for these sizes, or one of them is below 1."""
 
 
 class CaptureError(StatusError):

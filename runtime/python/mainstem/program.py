@@ -16,12 +16,19 @@ from .errors import CompileError, Message, UnknownTensorError, StatusError
 Tensor = namedtuple("Tensor", "name kind dtype shapes source")
 
 
+def _mapping(what, value, example):
+    """A dict, or nothing."""
+    if value is not None and not hasattr(value, "items"):
+        raise TypeError("%s is a dict, %s, not the %s %r" % (what, example, type(value).__name__, value))
+    return dict(value or {})
+
+
 def _options(dims, defines, sm, order, inplace, lane_repair, pdl, streams, pins, costs, gpu, one_stream, lanes,
              memory, fuse, verify, max_errors):
     sizes = ["%s=%s" % (k, ",".join(str(int(x)) for x in (v if isinstance(v, (list, tuple, range)) else [v])))
-             for k, v in (dims or {}).items()]
+             for k, v in _mapping("dims", dims, '{"T": [1, 4]}').items()]
     c_dims, n_dims = _c.strings(sizes)
-    c_defines, n_defines = _c.strings(["%s=%s" % kv for kv in (defines or {}).items()])
+    c_defines, n_defines = _c.strings(["%s=%s" % kv for kv in _mapping("defines", defines, '{"LAYERS": 2}').items()])
     return _c.ProgramOptions(
         sm=sm or 0, defines=c_defines, n_defines=n_defines, dims=c_dims, n_dims=n_dims,
         order=order.encode() if order else None, inplace=inplace.encode() if inplace else None,
@@ -63,8 +70,13 @@ def _messages(jit):
 
 
 def explain(number):
-    """What `mainstem explain` prints for 1203; None if there is no such diagnostic."""
-    text = _c.lib().stem_explain(number)
+    """What `mainstem explain` prints for 1203, or "STEM1203"; None if there is no such diagnostic."""
+    digits = number[4:] if isinstance(number, str) and number.upper().startswith("STEM") else number
+    try:
+        id = int(digits)
+    except (TypeError, ValueError):
+        raise ValueError("%r is no diagnostic: 1203 or 'STEM1203' is wanted" % (number,)) from None
+    text = _c.lib().stem_explain(id) if 0 <= id < 1 << 32 else None
     return text.decode() if text else None
 
 
@@ -133,13 +145,13 @@ class Program:
         if self._handles.get("exec"):
             raise StatusError("the program is on GPU %d already" % self.device)
         jit = self._jit()
+        externs = _mapping("externs", externs, '{"name": function}')
         device = tensors.default_device() if device is None else int(device)
         rt, made = c_void_p(), c_void_p()
         paths = [None if path is None else os.fsencode(path) for path in (libcuda, nvrtc, cache_dir)]
         options = _c.RtOptions(device=device, libcuda=paths[0],
                                compiler=_c.CompilerOptions(nvrtc=paths[1], cache_dir=paths[2]))
         _c.call("stem_rt_open", byref(options), byref(rt))
-        externs = externs or {}
         self._keep = list(externs.values())
         table = (_c.Extern * max(len(externs), 1))(*[
             _c.Extern(k.encode(), v if isinstance(v, int) else ctypes.cast(v, c_void_p)) for k, v in externs.items()])
@@ -173,7 +185,7 @@ class Program:
 
     def _checked(self, given, more, device):
         rows = []
-        for name, tensor in {**(given or {}), **more}.items():
+        for name, tensor in {**_mapping("the first argument", given, '{"x": tensor}'), **more}.items():
             index, array = self._index(name), tensors.as_array(name, tensor, device)
             _c.call("stem_exec_check_array", self._exec(), index, byref(array), device is not None)
             rows.append((name, index, array, tensor))

@@ -11,6 +11,14 @@ TORCH = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn"
          "int64": "i64", "uint8": "u8"}
 
 
+def _place(device):
+    """Kind and index of a torch.device, or of its name: "cuda:1" is ("cuda", 1), "cuda" is ("cuda", None)."""
+    if hasattr(device, "type"):
+        return device.type, getattr(device, "index", None)
+    kind, _, index = str(device).partition(":")
+    return kind, int(index) if index.isdigit() else None
+
+
 def as_array(name, tensor, device):
     """A stem_array for a tensor on GPU `device`, or in host memory if `device` is None; raises if it is elsewhere, not
     contiguous, or of a dtype that programs do not have. Shape, dtype and address are the library's to check."""
@@ -18,12 +26,11 @@ def as_array(name, tensor, device):
         if not hasattr(tensor, member):
             raise StatusError("tensor %s: a %s has no %s; a torch.Tensor is wanted"
                               % (name, type(tensor).__name__, member))
-    kind = str(getattr(tensor.device, "type", tensor.device)).split(":")[0]
+    kind, index = _place(tensor.device)
     if device is None and kind != "cpu":
         raise DeviceError("tensor %s is on %s: copy() takes tensors in host memory" % (name, tensor.device),
                           "STEM_E_WRONG_DEVICE")
     if device is not None:
-        index = getattr(tensor.device, "index", None)
         if kind != "cuda" or (index if index is not None else device) != device:
             raise DeviceError("tensor %s is on %s, the program on cuda:%d" % (name, tensor.device, device),
                               "STEM_E_WRONG_DEVICE")
