@@ -11,7 +11,7 @@
 
 const struct stem_plan_buffer *stem_exec_buffer(const struct stem_exec *e, uint32_t variant, uint32_t index)
 {
-    if (variant >= e->plan->n_variants || index >= e->plan->n_external)
+    if (!e || variant >= e->plan->n_variants || index >= e->plan->n_external)
         return NULL;
     return &e->plan->variants[variant].buffers[index];
 }
@@ -19,12 +19,14 @@ const struct stem_plan_buffer *stem_exec_buffer(const struct stem_exec *e, uint3
 enum stem_status stem_exec_variant(const struct stem_exec *e, const int64_t *dim, uint32_t *variant,
                                    struct stem_rt_error *err)
 {
-    const struct stem_plan *p = e->plan;
     double least = 0;
     char text[256] = "";
     size_t len = 0;
     stem_error_clear(err);
+    STEM_NEED(variant, "variant");
     *variant = STEM_NONE;
+    STEM_NEED(e, "e");
+    const struct stem_plan *p = e->plan;
     if (p->n_dims && !dim)
         return stem_fail(err, STEM_E_NULL, "program %s has %u dims, no sizes are given", p->name,
                          (unsigned)p->n_dims);
@@ -135,6 +137,8 @@ static enum stem_status check_array(const struct stem_exec *e, uint32_t index, c
                                     struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    if (!e)
+        return stem_fail(err, STEM_E_NULL, "e is NULL: no program is given");
     enum stem_status s = check_index(e, index, err);
     if (s)
         return s;
@@ -242,11 +246,13 @@ enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const 
 static enum stem_status load(struct stem_exec *e, const struct stem_safetensors *f, bool strict, uint32_t *loaded,
                              struct stem_rt_error *err)
 {
-    uint32_t n = e->plan->n_variants ? e->plan->n_external : 0;
-    enum stem_status s = stem_acquire(e, err);
     *loaded = 0;
+    if (!f)
+        return stem_fail(err, STEM_E_NULL, "file is NULL");
+    enum stem_status s = stem_acquire(e, err);
     if (s)
         return s;
+    uint32_t n = e->plan->n_variants ? e->plan->n_external : 0;
     /* All are checked before the first is copied. */
     for (int copy = 0; copy < 2; copy++)
         for (uint32_t i = 0; i < n && !s; i++) {

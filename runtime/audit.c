@@ -166,6 +166,7 @@ enum stem_status stem_audit_start(const struct stem_audit_options *options, stru
                                   struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(out, "audit");
     *out = NULL;
     struct stem_audit *a = stem_zalloc(1, sizeof *a), *none = NULL;
     if (!a)
@@ -215,8 +216,11 @@ enum stem_status stem_audit_take(struct stem_audit *a, const struct stem_audit_r
                                  struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(records, "records");
+    STEM_NEED(n, "n");
     *records = NULL;
     *n = 0;
+    STEM_NEED(a, "a");
     if (!a->stopped)
         a->cupti.flush_all(STEM_CUPTI_FLUSH_FORCED);
     pthread_mutex_lock(&a->lock);
@@ -238,8 +242,11 @@ enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_r
                                  struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(records, "records");
+    STEM_NEED(n, "n");
     *records = NULL;
     *n = 0;
+    STEM_NEED(a, "a");
     if (!a->stopped)
         detach(a);
     if (a->out_of_memory)
@@ -253,7 +260,7 @@ enum stem_status stem_audit_stop(struct stem_audit *a, const struct stem_audit_r
 
 uint32_t stem_audit_dropped(const struct stem_audit *a)
 {
-    return (uint32_t)a->dropped;
+    return a ? (uint32_t)a->dropped : 0;
 }
 
 void stem_audit_free(struct stem_audit *a)
@@ -337,5 +344,9 @@ uint32_t stem_count_lanes(const struct stem_audit_record *records, size_t n, uin
 
 uint32_t stem_audit_lanes(const struct stem_audit *a, uint32_t **counts)
 {
+    if (counts)
+        *counts = NULL;
+    if (!a || !counts)
+        return STEM_NONE;
     return stem_count_lanes(a->records, a->n, counts);
 }

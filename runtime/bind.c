@@ -100,14 +100,14 @@ enum stem_status stem_exec_prepare(struct stem_exec *e, struct stem_rt_error *er
 
 uint64_t stem_exec_slab(const struct stem_exec *e)
 {
-    return e->slab;
+    return e ? e->slab : 0;
 }
 
 /* ---- bindings ---- */
 
 uint32_t stem_exec_find(const struct stem_exec *e, const char *name)
 {
-    for (uint32_t i = 0; e->plan->n_variants && i < e->plan->n_external; i++)
+    for (uint32_t i = 0; e && name && e->plan->n_variants && i < e->plan->n_external; i++)
         if (strcmp(e->plan->variants[0].buffers[i].name, name) == 0)
             return i;
     return STEM_NONE;
@@ -182,7 +182,7 @@ enum stem_status stem_exec_bind_own(struct stem_exec *e, uint32_t index, struct 
 
 uint64_t stem_exec_address(const struct stem_exec *e, uint32_t index)
 {
-    return index < e->plan->n_external ? e->bindings[index].at : 0;
+    return e && index < e->plan->n_external ? e->bindings[index].at : 0;
 }
 
 enum stem_status stem_exec_reset_state(struct stem_exec *e, struct stem_rt_error *err)

@@ -25,6 +25,7 @@ enum stem_status stem_compiler_open(const struct stem_compiler_options *options,
 {
     static const struct stem_compiler_options defaults;
     stem_error_clear(err);
+    STEM_NEED(out, "c");
     *out = NULL;
     if (!options)
         options = &defaults;
@@ -84,21 +85,26 @@ static bool is_loaded(struct stem_compiler *c)
 
 const char *stem_compiler_nvrtc(struct stem_compiler *c)
 {
-    return is_loaded(c) ? c->nvrtc.path : NULL;
+    return c && is_loaded(c) ? c->nvrtc.path : NULL;
 }
 
 const char *stem_compiler_include(struct stem_compiler *c)
 {
-    return is_loaded(c) ? c->nvrtc.include : NULL;
+    return c && is_loaded(c) ? c->nvrtc.include : NULL;
 }
 
 uint32_t stem_compiler_archs(struct stem_compiler *c, uint32_t *sm, uint32_t max, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    if (!c || (max && !sm)) {
+        stem_fail(err, STEM_E_NULL, "stem_compiler_archs: %s is NULL", c ? "sm" : "c");
+        return 0;
+    }
     if (load(c, err))
         return 0;
     uint32_t n = c->nvrtc.n_archs < max ? c->nvrtc.n_archs : max;
-    memcpy(sm, c->nvrtc.archs, n * sizeof *sm);
+    if (n)
+        memcpy(sm, c->nvrtc.archs, n * sizeof *sm);
     return n;
 }
 
@@ -270,7 +276,11 @@ enum stem_status stem_compile(struct stem_compiler *c, const char *source, const
     uint32_t arch = 0;
     enum stem_status s = STEM_OK;
     stem_error_clear(err);
+    STEM_NEED(out, "out");
     memset(out, 0, sizeof *out);
+    STEM_NEED(c, "c");
+    STEM_NEED(source, "source");
+    STEM_NEED(options || !n_options, "options");
     if (is_loaded(c) || !find_cached(c, source, sm, options, n_options, true, out, &arch)) {
         s = load(c, err);
         if (!s)

@@ -25,7 +25,7 @@ uint32_t stem_dtype_bits(enum stem_dtype t)
 enum stem_dtype stem_dtype_from_name(const char *name)
 {
     int i = 0;
-    while (i < STEM_N_DTYPES && strcmp(table[i].name, name))
+    while (i < STEM_N_DTYPES && (!name || strcmp(table[i].name, name)))
         i++;
     return (enum stem_dtype)i;
 }

@@ -15,6 +15,8 @@ enum stem_status stem_acquire(struct stem_exec *e, struct stem_rt_error *err)
 {
     bool idle = false;
     stem_error_clear(err);
+    if (!e)
+        return stem_fail(err, STEM_E_NULL, "e is NULL: no program is given");
     if (!atomic_compare_exchange_strong(&e->busy, &idle, true))
         return stem_fail(err, STEM_E_BUSY,
                          "program %s is in use by another thread, or by the callback of a launch that is not over",
@@ -102,6 +104,11 @@ static enum stem_status check_options(const struct stem_plan *p, const struct st
                          (unsigned long long)o->slab_bytes, (unsigned long long)p->slab_bytes);
     if (o->slab % 256)
         return stem_fail(err, STEM_E_ARGUMENT, "the slab is not aligned to 256 bytes");
+    if (o->n_externs && !o->externs)
+        return stem_fail(err, STEM_E_NULL, "options.externs is NULL");
+    for (uint32_t i = 0; i < o->n_externs; i++)
+        if (!o->externs[i].name)
+            return stem_fail(err, STEM_E_NULL, "options.externs[%u].name is NULL", (unsigned)i);
     return STEM_OK;
 }
 
@@ -245,7 +252,10 @@ enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan,
 {
     static const struct stem_exec_options defaults;
     stem_error_clear(err);
+    STEM_NEED(out, "e");
     *out = NULL;
+    STEM_NEED(rt, "rt");
+    STEM_NEED(plan, "plan");
     if (!options)
         options = &defaults;
     enum stem_status s = check_plan(plan, err);
@@ -327,5 +337,5 @@ void stem_exec_free(struct stem_exec *e)
 
 const struct stem_cubin *stem_exec_cubin(const struct stem_exec *e)
 {
-    return &e->cubin;
+    return e ? &e->cubin : NULL;
 }

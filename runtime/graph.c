@@ -279,6 +279,7 @@ static void release_host(struct stem_graph *g)
 enum stem_status stem_graph_new(struct stem_exec *e, uint32_t variant, enum stem_graph_by by, struct stem_graph **out,
                                 struct stem_rt_error *err)
 {
+    STEM_NEED(out, "graph");
     *out = NULL;
     enum stem_status s = stem_acquire(e, err);
     if (s)
@@ -326,12 +327,13 @@ void stem_graph_free(struct stem_graph *g)
 
 void stem_graph_info(const struct stem_graph *g, struct stem_graph_info *info)
 {
-    *info = g->info;
+    if (info)
+        *info = g ? g->info : (struct stem_graph_info){0};
 }
 
 struct CUgraph_st *stem_graph_cuda(const struct stem_graph *g, uint32_t segment)
 {
-    return segment < variant_of(g)->n_segments ? g->parts[segment].graph : NULL;
+    return g && segment < variant_of(g)->n_segments ? g->parts[segment].graph : NULL;
 }
 
 /* ---- launching ---- */
@@ -382,8 +384,9 @@ static bool launch_again(struct stem_graph *g, struct CUstream_st *stream)
 
 enum stem_status stem_graph_launch(struct stem_graph *g, struct CUstream_st *stream, struct stem_rt_error *err)
 {
-    struct stem_exec *e = g->e;
     struct stem_capture c;
+    STEM_NEED(g, "g");
+    struct stem_exec *e = g->e;
     if (launch_again(g, stream)) {
         stem_error_clear(err);
         return STEM_OK;
@@ -492,6 +495,7 @@ static enum stem_status update(struct stem_graph *g, struct stem_rt_error *err)
 
 enum stem_status stem_graph_update(struct stem_graph *g, struct stem_rt_error *err)
 {
+    STEM_NEED(g, "g");
     enum stem_status s = stem_acquire(g->e, err);
     if (s)
         return s;

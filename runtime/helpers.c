@@ -25,7 +25,9 @@ enum stem_status stem_zero(struct stem_rt *rt, uint64_t at, size_t bytes, struct
 enum stem_status stem_rt_alloc(struct stem_rt *rt, size_t bytes, uint64_t *at, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(at, "at");
     *at = 0;
+    STEM_NEED(rt, "rt");
     enum stem_status s = stem_enter(rt, err);
     if (s)
         return s;
@@ -36,7 +38,7 @@ enum stem_status stem_rt_alloc(struct stem_rt *rt, size_t bytes, uint64_t *at, s
 
 void stem_rt_free(struct stem_rt *rt, uint64_t at)
 {
-    if (!at)
+    if (!rt || !at)
         return;
     bool entered = stem_enter_to_free(rt);
     stem_drop_memory(rt, at);
@@ -48,6 +50,9 @@ enum stem_status stem_rt_upload(struct stem_rt *rt, uint64_t to, const void *fro
                                 struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(rt, "rt");
+    STEM_NEED(to || !bytes, "to");
+    STEM_NEED(from || !bytes, "from");
     enum stem_status s = bytes ? stem_enter(rt, err) : STEM_OK;
     if (s || bytes == 0)
         return s;
@@ -60,6 +65,9 @@ enum stem_status stem_rt_download(struct stem_rt *rt, void *to, uint64_t from, s
                                   struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(rt, "rt");
+    STEM_NEED(to || !bytes, "to");
+    STEM_NEED(from || !bytes, "from");
     enum stem_status s = bytes ? stem_enter(rt, err) : STEM_OK;
     if (s || bytes == 0)
         return s;
@@ -72,6 +80,9 @@ enum stem_status stem_rt_copy(struct stem_rt *rt, uint64_t to, uint64_t from, si
                               struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(rt, "rt");
+    STEM_NEED(to || !bytes, "to");
+    STEM_NEED(from || !bytes, "from");
     enum stem_status s = bytes ? stem_enter(rt, err) : STEM_OK;
     if (s || bytes == 0)
         return s;
@@ -85,6 +96,9 @@ enum stem_status stem_rt_fill(struct stem_rt *rt, const struct stem_plan_buffer 
                               struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(rt, "rt");
+    STEM_NEED(b, "b");
+    STEM_NEED(at || !b->bytes, "at");
     enum stem_status s = stem_enter(rt, err);
     if (s)
         return s;
@@ -96,7 +110,9 @@ enum stem_status stem_rt_fill(struct stem_rt *rt, const struct stem_plan_buffer 
 enum stem_status stem_rt_stream_new(struct stem_rt *rt, struct CUstream_st **stream, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(stream, "stream");
     *stream = NULL;
+    STEM_NEED(rt, "rt");
     enum stem_status s = stem_enter(rt, err);
     if (s)
         return s;
@@ -107,7 +123,7 @@ enum stem_status stem_rt_stream_new(struct stem_rt *rt, struct CUstream_st **str
 
 void stem_rt_stream_free(struct stem_rt *rt, struct CUstream_st *stream)
 {
-    if (!stream)
+    if (!rt || !stream)
         return;
     bool entered = stem_enter_to_free(rt);
     stem_drop_stream(rt, stream);
@@ -118,6 +134,7 @@ void stem_rt_stream_free(struct stem_rt *rt, struct CUstream_st *stream)
 enum stem_status stem_rt_synchronize(struct stem_rt *rt, struct CUstream_st *stream, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(rt, "rt");
     enum stem_status s = stem_enter(rt, err);
     if (s)
         return s;
@@ -134,7 +151,9 @@ struct stem_timer {
 enum stem_status stem_timer_new(struct stem_rt *rt, struct stem_timer **out, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(out, "t");
     *out = NULL;
+    STEM_NEED(rt, "rt");
     struct stem_timer *t = stem_zalloc(1, sizeof *t);
     if (!t)
         return stem_fail(err, STEM_E_MEMORY, "out of memory");
@@ -168,6 +187,7 @@ void stem_timer_free(struct stem_timer *t)
 enum stem_status stem_timer_start(struct stem_timer *t, struct CUstream_st *stream, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(t, "t");
     enum stem_status s = stem_enter(t->rt, err);
     if (s)
         return s;
@@ -180,7 +200,9 @@ enum stem_status stem_timer_stop(struct stem_timer *t, struct CUstream_st *strea
                                  struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(us, "us");
     *us = 0;
+    STEM_NEED(t, "t");
     enum stem_status s = stem_enter(t->rt, err);
     if (s)
         return s;

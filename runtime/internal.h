@@ -22,6 +22,12 @@ enum stem_status stem_fail_cuda(struct stem_rt_error *err, const struct stem_dri
 void stem_error_at_op(struct stem_rt_error *err, const struct stem_plan *p, const struct stem_plan_variant *v,
                       uint32_t op);
 void stem_error_clear(struct stem_rt_error *err);
+/* At the head of an exported function: what the caller must not leave out. Returns STEM_E_NULL with its name. */
+#define STEM_NEED(given, name)                                                                                       \
+    do {                                                                                                             \
+        if (!(given))                                                                                                \
+            return stem_fail(err, STEM_E_NULL, "%s: %s is NULL", __func__, (name));                                  \
+    } while (0)
 
 bool stem_log_on(const struct stem_log *log, const char *topic);
 void stem_log(const struct stem_log *log, const char *topic, const char *fmt, ...)

@@ -117,6 +117,7 @@ enum stem_status stem_exec_launch_with(struct stem_exec *e, uint32_t variant, st
                                        const struct stem_launch_options *options, struct stem_rt_error *err)
 {
     struct stem_capture c;
+    STEM_NEED(options, "options");
     enum stem_status s = stem_acquire(e, err);
     if (s)
         return s;

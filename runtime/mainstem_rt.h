@@ -11,6 +11,7 @@
  *
  * Errors. Functions that can fail return an enum stem_status, STEM_OK being 0, and fill in *err unless it is NULL. A
  * failed call leaves nothing behind: what it had created is destroyed, what it had recorded is ended or joined.
+ * NULL for an argument that is needed is STEM_E_NULL; a function without a status returns NULL, 0 or STEM_NONE then.
  * The library never prints, exits or aborts, and has no global state.
  *
  * Threads. A stem_rt and a stem_compiler may be used by any number of threads at once. A stem_exec, with the graphs

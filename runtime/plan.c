@@ -48,7 +48,7 @@ void stem_plan_free(struct stem_plan *p)
 
 void *stem_plan_alloc(struct stem_plan *p, size_t bytes)
 {
-    if (bytes > SIZE_MAX / 2)
+    if (!p || bytes > SIZE_MAX / 2)
         return NULL;
     bytes = (bytes + 15) & ~(size_t)15;
     struct chunk *c = p->memory->chunks;
@@ -68,8 +68,8 @@ void *stem_plan_alloc(struct stem_plan *p, size_t bytes)
 
 char *stem_plan_strdup(struct stem_plan *p, const char *s)
 {
-    size_t n = strlen(s) + 1;
-    char *copy = stem_plan_alloc(p, n);
+    size_t n = s ? strlen(s) + 1 : 0;
+    char *copy = s ? stem_plan_alloc(p, n) : NULL;
     if (copy)
         memcpy(copy, s, n);
     return copy;
@@ -77,7 +77,7 @@ char *stem_plan_strdup(struct stem_plan *p, const char *s)
 
 uint64_t stem_tensor_elements(const struct stem_tensor *t)
 {
-    uint64_t n = t->rank <= STEM_MAX_RANK; /* 0 for an absent operand */
+    uint64_t n = t && t->rank <= STEM_MAX_RANK; /* 0 for an absent operand */
     for (uint32_t i = 0; n && i < t->rank; i++) {
         if (t->dim[i] <= 0)
             return 0;
@@ -89,6 +89,8 @@ uint64_t stem_tensor_elements(const struct stem_tensor *t)
 
 bool stem_tensor_contiguous(const struct stem_tensor *t)
 {
+    if (!t)
+        return false;
     if (stem_tensor_elements(t) == 0)
         return true;
     int64_t expected = 1;
@@ -120,7 +122,7 @@ uint64_t stem_tensor_extent(const struct stem_tensor *t)
 
 uint32_t stem_plan_find_variant(const struct stem_plan *p, const int64_t *dim)
 {
-    for (uint32_t v = 0; v < p->n_variants; v++)
+    for (uint32_t v = 0; p && (dim || !p->n_dims) && v < p->n_variants; v++)
         if (p->n_dims == 0 || memcmp(p->variants[v].dim, dim, p->n_dims * sizeof *dim) == 0)
             return v;
     return STEM_NONE;
@@ -288,8 +290,11 @@ uint32_t stem_plan_derive_edges(const struct stem_plan_variant *v, uint32_t n_st
 {
     struct deriver d = {.v = v, .n_streams = n_streams};
     uint32_t count = STEM_NONE, next_op = 0;
-    *edges = NULL;
     size_t table;
+    if (edges)
+        *edges = NULL;
+    if (!v || !edges)
+        return STEM_NONE;
     if (__builtin_mul_overflow((size_t)v->n_ops, (size_t)n_streams, &table))
         return STEM_NONE;
     d.stream = zeroed(n_streams, sizeof *d.stream);

@@ -424,6 +424,8 @@ static void write_tables(struct text *t, const struct stem_plan *p)
 char *stem_plan_to_json(const struct stem_plan *p)
 {
     struct text t = {0};
+    if (!p)
+        return NULL;
     put(&t, "{");
     put_int(&t, "mainstem_plan", p->version);
     put_text(&t, "name", p->name);

@@ -347,10 +347,13 @@ struct stem_plan *stem_plan_from_json(const char *text, size_t len, char **error
 {
     json_error_t where;
     struct stem_reader r = {.plan = stem_plan_new()};
-    *error = NULL;
-    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+    json_t *json = text ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &where) : NULL;
+    if (error)
+        *error = NULL;
     if (!r.plan)
         stem_read_fail(&r, "out of memory");
+    else if (!text)
+        stem_read_fail(&r, "text is NULL");
     else if (!json)
         stem_read_fail(&r, "line %d, column %d: %s", where.line, where.column, where.text);
     else
@@ -358,7 +361,10 @@ struct stem_plan *stem_plan_from_json(const char *text, size_t len, char **error
     json_decref(json);
     if (r.error) {
         stem_plan_free(r.plan);
-        *error = r.error;
+        if (error)
+            *error = r.error;
+        else
+            free(r.error);
         return NULL;
     }
     return r.plan;

@@ -64,6 +64,7 @@ enum stem_status stem_rt_open(const struct stem_rt_options *options, struct stem
 {
     static const struct stem_rt_options defaults;
     stem_error_clear(err);
+    STEM_NEED(out, "rt");
     *out = NULL;
     if (!options)
         options = &defaults;
@@ -107,13 +108,15 @@ void stem_rt_close(struct stem_rt *rt)
 
 struct stem_compiler *stem_rt_compiler(struct stem_rt *rt)
 {
-    return rt->compiler;
+    return rt ? rt->compiler : NULL;
 }
 
 enum stem_status stem_rt_info(struct stem_rt *rt, struct stem_rt_info *info, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(info, "info");
     memset(info, 0, sizeof *info);
+    STEM_NEED(rt, "rt");
     enum stem_status s = stem_enter(rt, err);
     if (s)
         return s;

@@ -165,9 +165,9 @@ static int by_name(const void *a, const void *b)
 enum stem_status stem_safetensors_open(const char *path, struct stem_safetensors **out, struct stem_rt_error *err)
 {
     stem_error_clear(err);
+    STEM_NEED(out, "f");
     *out = NULL;
-    if (!path)
-        return stem_fail(err, STEM_E_NULL, "the path is NULL");
+    STEM_NEED(path, "path");
     struct stem_safetensors *f = stem_zalloc(1, sizeof *f);
     if (f)
         f->path = stem_format("%s", path);
@@ -208,14 +208,15 @@ void stem_safetensors_close(struct stem_safetensors *f)
 
 const struct stem_safetensor *stem_safetensors_list(const struct stem_safetensors *f, uint32_t *n)
 {
-    *n = f->n;
-    return f->tensors;
+    if (n)
+        *n = f ? f->n : 0;
+    return f ? f->tensors : NULL;
 }
 
 const struct stem_safetensor *stem_safetensors_find(const struct stem_safetensors *f, const char *name)
 {
     struct stem_safetensor key = {.name = name};
-    return f->n ? bsearch(&key, f->tensors, f->n, sizeof *f->tensors, by_name) : NULL;
+    return f && name && f->n ? bsearch(&key, f->tensors, f->n, sizeof *f->tensors, by_name) : NULL;
 }
 
 const struct stem_shard *stem_safetensors_shard(const struct stem_safetensors *f, const struct stem_safetensor *t)

@@ -114,13 +114,15 @@ bool stem_sources_name(const struct stem_sources *s, uint32_t i, char *name, siz
 const char *stem_weight_fault(const struct stem_plan_buffer *b)
 {
     struct stem_sources s;
+    if (!b || !b->from)
+        return "it is NULL";
     return stem_sources_parse(b->from, b->rank, b->dim, &s);
 }
 
 uint32_t stem_weight_n_sources(const struct stem_plan_buffer *b)
 {
     struct stem_sources s;
-    if (!b->from || stem_sources_parse(b->from, b->rank, b->dim, &s))
+    if (!b || !b->from || stem_sources_parse(b->from, b->rank, b->dim, &s))
         return 0;
     return s.n_star * s.n_list;
 }
@@ -128,6 +130,6 @@ uint32_t stem_weight_n_sources(const struct stem_plan_buffer *b)
 bool stem_weight_source(const struct stem_plan_buffer *b, uint32_t i, char *name, size_t size)
 {
     struct stem_sources s;
-    return b->from && !stem_sources_parse(b->from, b->rank, b->dim, &s) && i < s.n_star * s.n_list &&
+    return b && name && b->from && !stem_sources_parse(b->from, b->rank, b->dim, &s) && i < s.n_star * s.n_list &&
            stem_sources_name(&s, i, name, size);
 }

@@ -264,6 +264,9 @@ enum stem_status stem_safetensors_check(const struct stem_safetensors *f, const 
 {
     const struct wanted want = {.b = b};
     stem_error_clear(err);
+    STEM_NEED(f, "f");
+    STEM_NEED(t, "t");
+    STEM_NEED(b, "b");
     return fits(t, &want) && t->bytes == b->bytes ? STEM_OK : does_not_fit(f, t, &want, err);
 }
 
@@ -271,6 +274,10 @@ enum stem_status stem_safetensors_read(const struct stem_safetensors *f, const s
                                        void *to, bool *found, struct stem_rt_error *err)
 {
     struct stem_weight w;
+    STEM_NEED(found, "found");
+    *found = false;
+    STEM_NEED(f, "f");
+    STEM_NEED(b, "b");
     enum stem_status s = stem_weight_find(f, b, strict, &w, err);
     *found = !s && w.n;
     for (uint32_t i = 0; !s && to && i < w.n; i++)

@@ -29,6 +29,14 @@ static int choice(const char *word, const char *const *words)
     return -1;
 }
 
+static bool all_given(const char *const *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!list || !list[i])
+            return false;
+    return true;
+}
+
 /* NULL if the options are fine, else which one is not. */
 static const char *fill_args(const struct stem_program_options *o, struct stem_compile_args *a)
 {
@@ -50,6 +58,10 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
         return "options.sm is none of 80, 90, 100, 120";
     if (o->max_streams > STEM_MAX_STREAMS)
         return "options.max_streams is more than 32";
+    if (!all_given(o->defines, o->n_defines))
+        return "options.defines is NULL, or one of them";
+    if (!all_given(o->dims, o->n_dims))
+        return "options.dims is NULL, or one of them";
     a->options.order = (enum stem_order)order;
     a->options.inplace = (enum stem_inplace)inplace;
     a->options.lane_repair = (enum stem_lane_repairs)repair;
@@ -107,14 +119,16 @@ static void fail(struct stem_jit *j, const char *what, const char *why)
     add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = stem_out_text(&j->why)});
 }
 
-static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options)
+/* `missing`: what is wrong before the options are looked at, or NULL. */
+static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options,
+                                const char *missing)
 {
     static const struct stem_program_options none;
     struct stem_jit *j = stem_xmalloc(sizeof *j);
     const struct stem_program_options *o = options ? options : &none;
     memset(j, 0, sizeof *j);
     a.options = stem_options_default();
-    const char *wrong = fill_args(o, &a), *why = NULL;
+    const char *wrong = missing ? missing : fill_args(o, &a), *why = NULL;
     if (wrong) {
         fail(j, wrong, NULL);
         return j;
@@ -135,13 +149,17 @@ static struct stem_jit *compile(struct stem_compile_args a, const struct stem_pr
 
 struct stem_jit *stem_jit_file(const char *path, const struct stem_program_options *options)
 {
-    return compile((struct stem_compile_args){.path = path}, options);
+    return compile((struct stem_compile_args){.path = path}, options,
+                   path ? NULL : "stem_jit_file: path is NULL");
 }
 
 struct stem_jit *stem_jit_text(const char *name, const char *text, size_t len,
                                const struct stem_program_options *options)
 {
-    return compile((struct stem_compile_args){.path = name, .text = text, .len = len}, options);
+    return compile((struct stem_compile_args){.path = name, .text = text, .len = len}, options,
+                   !name   ? "stem_jit_text: name is NULL"
+                   : !text ? "stem_jit_text: text is NULL"
+                           : NULL);
 }
 
 void stem_jit_free(struct stem_jit *j)
@@ -157,18 +175,19 @@ void stem_jit_free(struct stem_jit *j)
 
 const struct stem_plan *stem_jit_plan(const struct stem_jit *j)
 {
-    return j->compiled && !stem_diags_errors(j->compiled->diags) ? j->compiled->plan : NULL;
+    return j && j->compiled && !stem_diags_errors(j->compiled->diags) ? j->compiled->plan : NULL;
 }
 
 const struct stem_message *stem_jit_messages(const struct stem_jit *j, uint32_t *n)
 {
-    *n = j->n;
-    return j->messages;
+    if (n)
+        *n = j ? j->n : 0;
+    return j ? j->messages : NULL;
 }
 
 const char *stem_jit_text_of_messages(const struct stem_jit *j)
 {
-    return j->text.text ? j->text.text : "";
+    return j && j->text.text ? j->text.text : "";
 }
 
 const char *stem_explain(uint32_t id)
