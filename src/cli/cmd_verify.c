@@ -20,9 +20,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-static const struct argp argp = {
-    0, parse, "FILE", "Checks a plan for races, early reuse, early frees and missing joins. FILE is a .stem file, or a plan (NAME.json).",
-    children, 0, 0};
+static const struct argp argp = {0,
+                                 parse,
+                                 "FILE",
+                                 "Checks a plan for races, early reuse, early frees and missing joins. FILE is a "
+                                 ".stem file, or a plan (NAME.json).",
+                                 children,
+                                 0,
+                                 0};
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 static int verify_plan(const struct stem_plan *plan, const char *path, const struct stem_source *source, int color)
 {
@@ -40,8 +50,9 @@ static int verify_plan(const struct stem_plan *plan, const char *path, const str
     }
     for (uint32_t i = 0; safe && i < plan->n_variants; i++) {
         const struct stem_plan_variant *v = &plan->variants[i];
-        printf("%s: safe: %u ops, %u edges, %u events on %u streams, slab %s\n", path, v->n_ops, v->n_edges,
-               v->n_events, plan->n_streams, stem_cli_bytes(v->slab_bytes));
+        printf("%s: safe: %u op%s, %u edge%s, %u event%s on %u stream%s, slab %s\n", path, v->n_ops, plural(v->n_ops),
+               v->n_edges, plural(v->n_edges), v->n_events, plural(v->n_events), plan->n_streams,
+               plural(plan->n_streams), stem_cli_bytes(v->slab_bytes));
     }
     return safe ? STEM_EXIT_OK : STEM_EXIT_INPUT;
 }

@@ -38,7 +38,8 @@ static void host_free(struct host *h)
         free(h->data);
 }
 
-/* Makes the program on the CPU device; external buffers are `share`'s, or new ones, large enough for every variant. */
+/* Makes the program on the CPU device; external buffers are `share`'s, or new ones, large enough for every variant.
+ */
 static bool host_new(struct host *h, const struct stem_plan *plan, const struct host *share)
 {
     *h = (struct host){.plan = plan, .owner = !share, .data = share ? share->data : NULL};
@@ -65,7 +66,8 @@ static bool host_new(struct host *h, const struct stem_plan *plan, const struct 
     return true;
 }
 
-/* What a buffer of the caller holds before a launch: what --input has; else inputs by the rule, state zero, outputs NaN. */
+/* What a buffer of the caller holds before a launch: what --input has; else inputs by the rule, state zero, outputs
+ * NaN. */
 static bool start(struct host *h, const struct stem_plan_buffer *b, void *to)
 {
     bool found = false;
@@ -147,6 +149,14 @@ static bool again(struct host *h, uint32_t variant, struct stem_cpu_options o, c
     return true;
 }
 
+static void print_equal(uint32_t orders)
+{
+    printf("  equal to the one-stream schedule bit for bit: issue order, latest first");
+    if (orders)
+        printf(", %u random legal order%s", orders, orders == 1 ? "" : "s");
+    putchar('\n');
+}
+
 static int run_variant(struct host *many, struct host *one, uint32_t variant, const struct stem_run *r)
 {
     const struct stem_plan_variant *v = &many->plan->variants[variant];
@@ -174,8 +184,7 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
     if (fine) {
         stem_results_print(v, &reference);
         if (!differs)
-            printf("  equal to the one-stream schedule bit for bit: issue order, latest first, %u random legal orders\n",
-                   r->orders);
+            print_equal(r->orders);
         fine = !r->save || stem_weights_save(v, &reference, r->save);
     }
     stem_results_free(&reference);
@@ -188,9 +197,10 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     struct stem_weights *files = NULL, *inputs = NULL;
     int status = STEM_EXIT_WORLD;
     if (stem_cli_device_bytes(plan) > memory_of_machine() / 4 * 3) {
-        stem_cli_error("the program needs %s of memory for its weights, more than this machine has; make it smaller with -D "
-                       "(for dual_stream_moe: -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64)",
-                       stem_cli_bytes(stem_cli_device_bytes(plan)));
+        stem_cli_error(
+            "the program needs %s of memory for its weights, more than this machine has; make it smaller with -D "
+            "(for dual_stream_moe: -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64)",
+            stem_cli_bytes(stem_cli_device_bytes(plan)));
         return STEM_EXIT_WORLD;
     }
     if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))

@@ -7,6 +7,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -17,6 +18,11 @@ static void print_dims(const struct stem_plan *p, const struct stem_plan_variant
 {
     for (uint32_t i = 0; i < p->n_dims; i++)
         printf("%s%s=%lld", i ? ", " : "  ", p->dims[i], (long long)v->dim[i]);
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 static const char *over(uint64_t value, uint64_t bound)
@@ -77,21 +83,21 @@ static void print_variant(const struct stem_plan *p, const struct stem_plan_vari
     printf("%s", p->name);
     print_dims(p, v);
     printf("  sm_%u\n", p->sm);
-    printf("  ops            %u in %u kernels", v->n_ops, p->n_kernels);
+    printf("  ops            %u in %u kernel%s", v->n_ops, p->n_kernels, plural(p->n_kernels));
     if (v->n_segments > 1)
         printf(", %u segments", v->n_segments);
     printf("\n  streams        %u (", streams_used(p, v, ops_on));
     const char *comma = "";
     for (uint32_t s = 0; s < p->n_streams; s++)
         if (ops_on[s]) {
-            printf("%s%s %u ops", comma, p->streams[s], ops_on[s]);
+            printf("%s%s %u op%s", comma, p->streams[s], ops_on[s], plural(ops_on[s]));
             comma = ", ";
         }
     printf(")\n  lanes          %u predicted\n", v->lanes);
     print_events(p, v);
     printf("  slab           %s (bound %s, %s)\n", stem_cli_bytes(v->slab_bytes), stem_cli_bytes(v->slab_bound),
            over(v->slab_bytes, v->slab_bound));
-    printf("  weights        %s in %u tensors", stem_cli_bytes(weights), n_weights);
+    printf("  weights        %s in %u tensor%s", stem_cli_bytes(weights), n_weights, plural(n_weights));
     if (n_states)
         printf(", state %s in %u", stem_cli_bytes(states), n_states);
     printf("\n  estimate       ");
@@ -108,16 +114,18 @@ void stem_summary_print(const struct stem_plan *p)
     for (uint32_t i = 0; i < p->n_variants; i++)
         print_variant(p, &p->variants[i]);
     if (p->n_variants > 1)
-        printf("%u specialisations share %u kernels and one slab of %s\n", p->n_variants, p->n_kernels,
-               stem_cli_bytes(p->slab_bytes));
+        printf("%u specialisations share %u kernel%s and one slab of %s\n", p->n_variants, p->n_kernels,
+               plural(p->n_kernels), stem_cli_bytes(p->slab_bytes));
 }
 
 static uint32_t terminal_width(void)
 {
     struct winsize w;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_col)
-        return 100;
-    return w.ws_col;
+    if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) && w.ws_col)
+        return w.ws_col;
+    const char *columns = getenv("COLUMNS");
+    unsigned long n = columns ? strtoul(columns, NULL, 10) : 0;
+    return n > 0 && n <= 10000 ? (uint32_t)n : 100;
 }
 
 static bool has_utf8(void)

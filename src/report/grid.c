@@ -111,21 +111,45 @@ static void put_cell(uint32_t c, bool ascii, struct stem_out *o)
         stem_out_char(o, c == 0 ? ' ' : !(c & 3) ? '-' : !(c & 12) ? '|' : '+');
 }
 
-/* Where the part that begins at `from` ends: before the last column at which no row has a name. */
+/* Between a name and the blank beside it: a part would begin or end without its line. */
+static bool splits_blank(const struct stem_grid *g, uint32_t row, uint32_t c)
+{
+    return (!*at(g, row, c) && c + 1 < g->columns && stem_grid_is_name(g, row, c + 1)) ||
+           (!*at(g, row, c - 1) && c > 1 && stem_grid_is_name(g, row, c - 2));
+}
+
+/* Where the part that begins at `from` ends: before the last column at which no row has a name, nor the blank beside
+ * one if that can be had. */
 static uint32_t cut(const struct stem_grid *g, uint32_t from, uint32_t width)
 {
     if (g->columns - from <= width)
         return g->columns;
+    uint32_t second = 0;
     for (uint32_t c = from + width; c > from + width / 3; c--) {
-        bool name = false, line = false;
+        bool name = false, line = false, blank = false;
         for (uint32_t r = 0; r < g->rows; r++) {
             name |= stem_grid_is_name(g, r, c) || stem_grid_is_name(g, r, c - 1);
             line |= *at(g, r, c) != 0;
+            blank |= splits_blank(g, r, c);
         }
-        if (line && !name)
+        if (line && !name && !blank)
             return c;
+        second = line && !name && !second ? c : second;
     }
-    return from + width;
+    return second ? second : from + width;
+}
+
+/* A part that would begin at the blank before a name begins with the line that the part above ended with, instead. */
+static bool line_again(const struct stem_grid *g, uint32_t c)
+{
+    bool blank = false;
+    for (uint32_t r = 0; c < g->columns && r < g->rows; r++) {
+        uint32_t before = *at(g, r, c - 1);
+        if (before && before != (STEM_CELL_LEFT | STEM_CELL_RIGHT))
+            return false;
+        blank |= before && !*at(g, r, c) && c + 1 < g->columns && stem_grid_is_name(g, r, c + 1);
+    }
+    return blank;
 }
 
 static void put_row(const struct stem_grid *g, uint32_t row, uint32_t from, uint32_t to, bool ascii,
@@ -145,7 +169,7 @@ void stem_grid_print(const struct stem_grid *g, const char *const *labels, struc
         margin = stem_name_columns(labels[r]) > margin ? stem_name_columns(labels[r]) : margin;
     margin = margin > style.width / 3 ? style.width / 3 : margin;
     uint32_t width = style.width - INDENT - margin - 1;
-    for (uint32_t from = 0, to; from < g->columns; from = to) {
+    for (uint32_t from = 0, to; from < g->columns; from = to - line_again(g, to)) {
         if (max_parts && parts == max_parts) {
             stem_out_printf(o, "  (goes on for %u more columns: mainstem report draws all of it)\n",
                             g->columns - from);
@@ -156,6 +180,8 @@ void stem_grid_print(const struct stem_grid *g, const char *const *labels, struc
             stem_out_char(o, '\n');
         for (uint32_t r = 0; r < g->rows; r++) {
             uint32_t n = 0;
+            if (parts > 1 && stem_grid_empty(g, r, from, to))
+                continue; /* its ops are all in the parts above */
             stem_out_printf(o, "%*s", INDENT, "");
             for (const char *s = labels[r]; *s && n < margin; n++)
                 put_code(next(&s), style.ascii, o);

@@ -23,6 +23,7 @@ function formatCount(n) {
   for (; n >= 1000 && i < 5; i++) n /= 1000;
   return (i ? n.toFixed(1) : n) + unit[i];
 }
+function many(n) { return n === 1 ? '' : 's'; }
 function percent(x) { return (100 * x).toFixed(1) + ' %'; }
 
 function readOps(v) {

@@ -11,11 +11,11 @@ function tiles(m) {
   box.textContent = '';
   const tile = (value, what) => { const t = html('div', { class: 'tile' }, box); html('b', {}, t, value); html('span', {}, t, what); };
   const over = (n, bound) => n <= bound ? 'at the bound' : `bound ${bound}, +${percent(n / Math.max(bound, 1) - 1)}`;
-  tile(m.ops.length, `ops in ${data.kernels} kernels`);
-  tile(m.streamRows.length, 'streams');
+  tile(m.ops.length, `op${many(m.ops.length)} in ${data.kernels} kernel${many(data.kernels)}`);
+  tile(m.streamRows.length, 'stream' + many(m.streamRows.length));
   if (m.measured_lane) tile(new Set(m.measured_lane).size, `lanes measured, ${m.lanes} predicted`);
-  else tile(m.lanes, 'lanes predicted');
-  tile(m.events, `events, ${over(m.events, m.events_bound)}`);
+  else tile(m.lanes, `lane${many(m.lanes)} predicted`);
+  tile(m.events, `event${many(m.events)}, ${over(m.events, m.events_bound)}`);
   tile(formatBytes(m.slab), m.slab <= m.slab_bound ? 'slab, at the bound' : `slab, bound ${formatBytes(m.slab_bound)}`);
   tile(formatTime(m.length), m.measured ? `measured, ${formatTime(m.critical_us)} estimated` : 'estimated');
   tile(formatTime(m.total_us), m.measured ? 'on one stream, estimated' : 'on one stream');

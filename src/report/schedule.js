@@ -54,7 +54,7 @@ function drawGaps(group, view) {
     if (g.x1 < view.from || g.x0 > view.to) continue;
     const x = view.x(g.x0), w = (g.x1 - g.x0) * view.scale, height = view.height - TOP - 12;
     svg('rect', { class: 'gap', x: x + 3, y: TOP + 4, width: Math.max(w - 6, 1), height, rx: 6, 'data-gap': g.first }, group);
-    const words = w > 150 ? [`${g.count} more times`, `${g.count * g.period} ops`, ...(g.each ? [`each ${formatTime(g.each[0])} to ${formatTime(g.each[1])}`] : []), ...(g.overlap ? ['repeats overlap'] : []), 'u unfolds'] : [`\u00d7 ${g.count + 1}`];
+    const words = w > 150 ? [`${g.count} more time${many(g.count)}`, `${g.count * g.period} op${many(g.count * g.period)}`, ...(g.each ? [`each ${formatTime(g.each[0])} to ${formatTime(g.each[1])}`] : []), ...(g.overlap ? ['repeats overlap'] : []), 'u unfolds'] : [`\u00d7 ${g.count + 1}`];
     words.forEach((t, i) => { svg('text', { class: 'dim', x: x + w / 2, y: TOP + height / 2 + 4 + (i - (words.length - 1) / 2) * 16, 'text-anchor': 'middle' }, group).textContent = t; });
   }
 }
@@ -69,7 +69,7 @@ function buildSchedule(panel) {
       for (const s of state.m.streamRows) {
         svg('line', { class: 'rule', x1: 0, x2: view.width, y1: rowY(s) + BAR + 14, y2: rowY(s) + BAR + 14 }, p.svg);
         svg('text', { class: 'head', x: 12, y: rowY(s) + 14 }, p.svg).textContent = fit(data.streams[s], 76);
-        svg('text', { class: 'dim', x: 12, y: rowY(s) + 28 }, p.svg).textContent = `${state.m.byStream[s].length} ops`;
+        svg('text', { class: 'dim', x: 12, y: rowY(s) + 28 }, p.svg).textContent = `${state.m.byStream[s].length} op${many(state.m.byStream[s].length)}`;
         drawBars(s, group, view);
       }
       drawForks(group, view);

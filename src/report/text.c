@@ -253,6 +253,39 @@ static size_t same_dots(const char *first, size_t prefix, const char *name)
     return n + strcspn(name + n, ".");
 }
 
+static const char *repeat_name(const struct stem_plan_variant *v, const struct stem_fold *f, uint32_t k,
+                               size_t prefix, struct stem_arena *a)
+{
+    const char *name = v->ops[f->first + k * f->period].name;
+    return stem_arena_printf(a, "%.*s", (int)same_dots(v->ops[f->first].name, prefix, name), name);
+}
+
+/* Repeats until names come again, as those of layers that share weights in turn do; all repeats if none does. */
+static uint32_t names_in_turn(const struct stem_plan_variant *v, const struct stem_fold *f, size_t prefix,
+                              struct stem_arena *a)
+{
+    uint32_t turn = 0;
+    const char **name = STEM_NEW_ARRAY(a, const char *, f->count);
+    for (uint32_t k = 0; k < f->count; k++) {
+        name[k] = repeat_name(v, f, k, prefix, a);
+        if (!turn && k && !strcmp(name[k], name[0]))
+            turn = k;
+        if (turn && strcmp(name[k], name[k % turn]))
+            return f->count;
+    }
+    return turn ? turn : f->count;
+}
+
+/* "moe[0] to moe[3]", or "moe[0] to moe[3] in turn" where there are more repeats than names. */
+static void heading_names(const struct stem_plan_variant *v, const struct stem_fold *f, size_t prefix,
+                          struct stem_arena *a, struct stem_out *o)
+{
+    uint32_t names = prefix ? names_in_turn(v, f, prefix, a) : 1;
+    stem_out_str(o, prefix ? repeat_name(v, f, 0, prefix, a) : "ops");
+    if (names > 1)
+        stem_out_printf(o, " to %s%s", repeat_name(v, f, names - 1, prefix, a), names < f->count ? " in turn" : "");
+}
+
 static void heading(const struct stem_plan_variant *v, const struct stem_fold *f, const struct stem_timeline *t,
                     size_t prefix, struct stem_arena *a, struct stem_out *o)
 {
@@ -262,11 +295,7 @@ static void heading(const struct stem_plan_variant *v, const struct stem_fold *f
         begin = t->start[i] < begin ? t->start[i] : begin;
         end = t->end[i] > end ? t->end[i] : end;
     }
-    const char *from = stem_arena_printf(a, "%.*s", prefix ? (int)prefix - 1 : 0, first->name);
-    const char *to = stem_arena_printf(a, "%.*s", (int)same_dots(first->name, prefix, last->name), last->name);
-    stem_out_str(o, prefix ? from : "ops");
-    if (f->count > 1 && prefix && strcmp(from, to))
-        stem_out_printf(o, " to %s", to);
+    heading_names(v, f, prefix, a, o);
     if (f->count > 1)
         stem_out_printf(o, ", %u times %u op%s", f->count, f->period, f->period > 1 ? "s" : "");
     else

@@ -8,6 +8,7 @@ here=$SRCDIR/tests/report
 scratch=$BUILDDIR/tests/scratch/report
 rm -rf "$scratch" && mkdir -p "$scratch" || exit 99
 passed=0 failed=0
+unset COLUMNS
 ex=$SRCDIR/examples
 
 same() { # NAME: $scratch/NAME is as expected
@@ -36,6 +37,13 @@ LC_ALL=C drawing forks-side-first.ascii "$here/forks.stem" --order=side-first
 LC_ALL=C drawing forks-one-stream.ascii "$here/forks.stem" --one-stream
 LC_ALL=C drawing interleaved.ascii "$here/interleaved.stem" --no-fuse
 LC_ALL=C drawing forks-sizes.ascii "$here/forks.stem" --dim T=1,4
+# In parts: each begins and ends with its lines, and a stream whose ops have all been drawn is not in it.
+COLUMNS=45 LC_ALL=C drawing narrow.ascii "$here/narrow.stem" --dim T=2 --no-fuse
+
+printf 'module one;\ndim T in 1..8 = 2;\nmodel m(x: bf16[T, 128]) -> bf16[T, 128] { weight w: bf16[128, 128]; return linear(x, w); }\n' >"$scratch/one.stem"
+is 'one is not many' "$("$MAINSTEM" compile --no-schedule "$scratch/one.stem" | sed -n 's/  \(ops\|streams\|weights\)  *\([0-9].*\)/\2/p' | tr '\n' ';')" \
+    '1 in 1 kernel;1 (main 1 op);32.00 KiB in 1 tensor;'
+is 'no random order is not mentioned' "$("$MAINSTEM" run --device=cpu "$scratch/one.stem" | grep -c 'bit for bit: issue order, latest first$')" 1
 
 is 'no line is wider than 100 columns in a pipe' \
     "$(for m in "$ex"/*.stem "$here"/*.stem; do LC_ALL=C "$MAINSTEM" compile --no-warnings "$m"; done | sed '/^ops\|^[a-z_]*\[/d' | awk 'length > 100' | wc -l | tr -d ' ')" 0
