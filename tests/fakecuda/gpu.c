@@ -25,24 +25,36 @@ static struct stem_plan *read_plan(const char *path, char **error)
     return plan;
 }
 
+static struct stem_plan *plans[8];
+static uint32_t n_plans;
+
+/* The runtime unloads the driver: the plans would be leaks that nothing points to. */
+__attribute__((destructor)) static void forget(void)
+{
+    fakecuda_reset();
+    while (n_plans)
+        stem_plan_free(plans[--n_plans]);
+}
+
 __attribute__((constructor)) static void install(void)
 {
     const char *list = getenv("FAKEGPU_PLAN");
     char *paths = strdup(list ? list : ""), *error = NULL, *rest = NULL;
-    uint32_t n = 0;
     fakecuda_reset();
-    for (char *path = strtok_r(paths, ":", &rest); path && n < 8; path = strtok_r(NULL, ":", &rest)) {
+    for (char *path = strtok_r(paths, ":", &rest); path && n_plans < 8; path = strtok_r(NULL, ":", &rest)) {
         struct stem_plan *plan = read_plan(path, &error);
         if (!plan)
             fprintf(stderr, "fakegpu: %s: %s\n", path, error ? error : "no such file");
-        else if (n++ == 0)
+        else if (!n_plans)
             plan_runner_install(&runner[0], plan, 0);
         else
-            plan_runner_add(&runner[0], &runner[n - 1], plan);
+            plan_runner_add(&runner[0], &runner[n_plans], plan);
+        if (plan)
+            plans[n_plans++] = plan;
         free(error);
         error = NULL;
     }
-    if (!n)
+    if (!n_plans)
         fputs("fakegpu: FAKEGPU_PLAN names no plan\n", stderr);
     free(paths);
 }
