@@ -168,23 +168,35 @@ static void print_path(struct stem_out *o, const char *path)
     }
 }
 
+static void print_line(struct stem_out *o, uint32_t line, const char *path, const char *suffix)
+{
+    stem_out_printf(o, "#line %u \"", line);
+    print_path(o, path);
+    stem_out_printf(o, "%s\"\n", suffix);
+}
+
+/* Lines of a body before its last one that has text. */
+static uint32_t last_line(const char *body)
+{
+    size_t len = strlen(body);
+    while (len && strchr(" \t\r\n", body[len - 1]))
+        len--;
+    return count_lines(body, len);
+}
+
+/* The closing brace counts as part of the body's last line: that is where a missing ';' is reported. */
 static void print_inline(const struct kernel *k, const char *name, struct stem_out *o)
 {
     stem_out_printf(o, "extern \"C\" __global__ void __launch_bounds__(%u) %s(%s)\n{\n", k->threads, k->name,
                     k->params);
-    if (k->path) {
-        stem_out_printf(o, "#line %u \"", k->line);
-        print_path(o, k->path);
-        stem_out_str(o, "\"\n");
-    }
+    if (k->path)
+        print_line(o, k->line, k->path, "");
     print_block(o, k->body);
-    if (k->path) {
-        /* back to the unit's own lines: the next line is number (lines so far) + 2, the directive being one */
-        stem_out_printf(o, "#line %u \"", count_lines(o->text, o->len) + 2);
-        print_path(o, name);
-        stem_out_str(o, ".cu\"\n");
-    }
+    if (k->path)
+        print_line(o, k->line + last_line(k->body), k->path, "");
     stem_out_str(o, "}\n");
+    if (k->path) /* back to the unit's own lines: the next is number (lines so far) + 2, the directive being one */
+        print_line(o, count_lines(o->text, o->len) + 2, name, ".cu");
 }
 
 static void print_kernel(const struct kernel *k, const char *name, struct stem_out *o)

@@ -135,6 +135,7 @@ static void elementwise(void)
         CU_ASSERT_EQUAL(out[i], i % 3 == 0 ? 0xbf80 : i % 3 == 1 ? 0x3f80 : 0x40a0);
     CU_ASSERT_PTR_NOT_NULL(strstr(plan->cuda, "extern \"C\" __global__ void __launch_bounds__(32) stem_user_scale("));
     CU_ASSERT_PTR_NOT_NULL(strstr(plan->cuda, "#line 2 \"dir/m.stem\"\n"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(plan->cuda, "#line 5 \"dir/m.stem\"\n}\n#line")); /* the body's last line */
     stem_plan_free(plan);
     bench_free(&t);
 }
