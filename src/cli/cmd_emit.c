@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
      "(the host program passes what nvcc made of NAME.cu)",
      11},
     {"arch", OPT_ARCHS, "sm_XX,...", 0,
-     "GPUs that cubins are made for; launches are shaped for the first (default sm_90). Takes a list, and may be repeated", 11},
+     "GPUs that cubins are made for, sm_80 or later; launches are shaped for the lowest (default sm_90). Takes a list, and may be repeated", 11},
     {"name", OPT_NAME, "NAME", 0, "Prefix of every identifier and file (default: the module's name)", 11},
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
@@ -59,17 +59,20 @@ static unsigned long shaped_for(unsigned long sm)
 
 static void parse_archs(struct emit *e, struct argp_state *state, const char *list)
 {
-    for (const char *p = list; *p; p += *p == ',') {
+    for (const char *p = list;; p++) {
         char *end = NULL;
         size_t len = strcspn(p, ",");
         unsigned long sm = strncmp(p, "sm_", 3) == 0 ? strtoul(p + 3, &end, 10) : 0;
-        if (end != p + len || sm < 50 || sm > 999)
-            argp_error(state, "--arch takes names like sm_90, not '%.*s'", (int)len, p);
-        if (!e->n_sm)
-            e->compile.args.options.target.sm = (uint32_t)shaped_for(sm);
+        if (end != p + len || sm > 999)
+            argp_error(state, "--arch takes names like sm_90, separated by commas, not '%.*s'", (int)len, p);
+        if (sm < 80)
+            argp_error(state, "--arch takes sm_80 or later, not '%.*s'", (int)len, p);
         add_arch(e, state, (uint32_t)sm);
         p += len;
+        if (!*p)
+            break;
     }
+    e->compile.args.options.target.sm = (uint32_t)shaped_for(e->sm[0]);
 }
 
 static enum stem_host_embed parse_embed(struct argp_state *state, const char *arg)

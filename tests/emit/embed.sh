@@ -60,7 +60,8 @@ END
 ${CC:-cc} -std=c11 -isystem "$cuda/include" -o "$dir/named/use" "$dir/named/use.c" "$dir/named/named.c" -ldl &&
     "$dir/named/use" | sort | tr '\n' ' ' | grep -qx '= l\[2\].w=layers.3.{\*}.{a,b} out= v= x= ' || complain 'named_tensor_source'
 
-for bad in '-o' '--embed=ptx -o x' '--name=1x -o x' '--arch=90 -o x'; do
+for bad in '-o' '--embed=ptx -o x' '--name=1x -o x' '--arch=90 -o x' '--arch=sm_75 -o x' '--arch= -o x' '--arch=sm_90, -o x' \
+    '--arch=,sm_90 -o x' '--arch=sm_ -o x'; do
     # shellcheck disable=SC2086
     "$MAINSTEM" emit "$SRCDIR/examples/piecewise.stem" $bad >/dev/null 2>&1
     [ $? = 2 ] || complain "emit $bad: exit status is not 2"
@@ -69,6 +70,11 @@ done
 if ls "$cuda"/lib64/libnvrtc.so* >/dev/null 2>&1; then embed=cubin; else embed=source; fi
 emit "$dir/vendor" qkv_three_streams --dim T=1,4,16,64 --name qkv --embed=$embed
 [ $embed = source ] || compile "$dir/vendor/qkv_cubin.c"
+if [ $embed = cubin ]; then # the lowest shapes launches, wherever it stands: clusters are of sm_90 and later
+    emit "$dir/up" qkv_three_streams --dim T=4 --arch=sm_80,sm_90
+    emit "$dir/down" qkv_three_streams --dim T=4 --arch=sm_90 --arch=sm_80
+    diff -r "$dir/up" "$dir/down" >/dev/null || complain 'the order of --arch matters'
+fi
 run() { # WHAT PROGRAM
     "$2"
     case $? in 0) echo "ok    $1" ;; 77) echo "ok    $1 (built; no GPU)" ;; *) complain "$1" ;; esac
