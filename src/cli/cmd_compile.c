@@ -17,7 +17,8 @@
 
 struct compile {
     struct stem_cli_compile compile;
-    const char *dir, *emit;
+    const char *dir;
+    uint32_t emit; /* a bit for each of kinds; 0: the default */
     bool quiet, no_schedule, ascii;
 };
 
@@ -25,29 +26,29 @@ enum { OPT_EMIT = 0x400, OPT_NO_SCHEDULE, OPT_ASCII };
 
 static const struct argp_option options[] = {
     {"output", 'o', "DIR", 0, "Write NAME.plan.json, NAME.cu and NAME.sm_XX.cubin into DIR", 11},
-    {"emit", OPT_EMIT, "LIST", 0, "With -o: these of plan, cuda, cubin (the default), dot, trace", 11},
+    {"emit", OPT_EMIT, "LIST", 0, "With -o: only these of plan, cuda, cubin (the default), dot, trace. May be repeated", 11},
     {"no-schedule", OPT_NO_SCHEDULE, 0, 0, "No drawing of the schedule after the summary", 11},
     {"ascii", OPT_ASCII, 0, 0, "Draw the schedule in ASCII (default where the locale is not UTF-8)", 11},
     {"quiet", 'q', 0, 0, "No summary and no schedule", 11},
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
 
-static bool listed(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = list; p && *p; p += strcspn(p, ","), p += *p == ',')
-        if (strcspn(p, ",") == n && !strncmp(p, word, n))
-            return true;
-    return false;
-}
+enum { PLAN = 1, CUDA = 2, CUBIN = 4, DOT = 8, TRACE = 16 };
 
-static void check_emit(struct argp_state *state, const char *list)
+static uint32_t parse_emit(struct argp_state *state, const char *list)
 {
-    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
-        char one[32];
-        snprintf(one, sizeof one, "%.*s", (int)strcspn(p, ","), p);
-        if (!listed("plan,cuda,cubin,dot,trace", one))
-            argp_error(state, "--emit knows plan, cuda, cubin, dot and trace, not '%s'", one);
+    static const char *const kinds[] = {"plan", "cuda", "cubin", "dot", "trace"};
+    uint32_t all = 0;
+    for (const char *p = list;; p++) {
+        size_t len = strcspn(p, ","), i = 0;
+        while (i < sizeof kinds / sizeof *kinds && (strlen(kinds[i]) != len || strncmp(p, kinds[i], len)))
+            i++;
+        if (i == sizeof kinds / sizeof *kinds)
+            argp_error(state, "--emit knows plan, cuda, cubin, dot and trace, not '%.*s'", (int)len, p);
+        all |= 1U << i;
+        p += len;
+        if (!*p)
+            return all;
     }
 }
 
@@ -60,10 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'q': c->quiet = true; return 0;
     case OPT_NO_SCHEDULE: c->no_schedule = true; return 0;
     case OPT_ASCII: c->ascii = true; return 0;
-    case OPT_EMIT:
-        check_emit(state, arg);
-        c->emit = arg;
-        return 0;
+    case OPT_EMIT: c->emit |= parse_emit(state, arg); return 0;
     case ARGP_KEY_END:
         if (c->emit && !c->dir)
             argp_error(state, "--emit needs -o DIR");
@@ -135,22 +133,22 @@ static bool write_drawing(const struct stem_plan *plan, const char *dir, const c
 
 static int write_files(const struct compile *c, const struct stem_plan *plan)
 {
-    const char *emit = c->emit ? c->emit : "plan,cuda,cubin";
+    uint32_t emit = c->emit ? c->emit : PLAN | CUDA | CUBIN;
     char path[PATH_MAX];
     if (mkdir(c->dir, 0777) && errno != EEXIST) {
         stem_cli_error("cannot make the directory '%s': %s", c->dir, strerror(errno));
         return STEM_EXIT_WORLD;
     }
-    if (listed(emit, "plan") && !write_plan(plan, c->dir))
+    if ((emit & PLAN) && !write_plan(plan, c->dir))
         return STEM_EXIT_WORLD;
-    if (listed(emit, "cuda") && (!path_in(c->dir, plan->name, ".cu", path) ||
+    if ((emit & CUDA) && (!path_in(c->dir, plan->name, ".cu", path) ||
                                  !stem_cli_write(path, plan->cuda, strlen(plan->cuda))))
         return STEM_EXIT_WORLD;
-    if (listed(emit, "dot") && !write_drawing(plan, c->dir, ".dot", stem_schedule_dot))
+    if ((emit & DOT) && !write_drawing(plan, c->dir, ".dot", stem_schedule_dot))
         return STEM_EXIT_WORLD;
-    if (listed(emit, "trace") && !write_drawing(plan, c->dir, ".trace.json", stem_schedule_trace))
+    if ((emit & TRACE) && !write_drawing(plan, c->dir, ".trace.json", stem_schedule_trace))
         return STEM_EXIT_WORLD;
-    return listed(emit, "cubin") ? write_cubin(plan, c->dir) : STEM_EXIT_OK;
+    return emit & CUBIN ? write_cubin(plan, c->dir) : STEM_EXIT_OK;
 }
 
 int stem_cmd_compile(int argc, char **argv)

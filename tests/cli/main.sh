@@ -78,6 +78,10 @@ expect 1 'STEM1305' compile $moe --dim TOKENS=4
 expect 1 'STEM1303' compile $moe --dim T=65
 expect 1 'STEM1303' compile $moe --dim T=0
 expect 2 'emit knows plan, cuda' compile $moe -o "$work" --emit=plan,ptx
+expect 2 'emit knows plan, cuda' compile $moe -o "$work" --emit=
+expect 2 'emit knows plan, cuda' compile $moe -o "$work" --emit=plan,
+expect 0 '' compile $moe -q -o "$work/two" --emit=dot --emit=trace
+check '--emit adds up' [ "$(cd "$work/two" && echo *)" = 'dual_stream_moe.dot dual_stream_moe.trace.json' ]
 expect 2 'emit needs -o' compile $moe --emit=plan
 expect 3 'cannot make the directory' compile $moe -o /proc/nothing
 expect 0 'expand +[0-9.]+ ms' compile $moe --time-passes
@@ -85,6 +89,8 @@ expect 0 'remark: ' compile "$SRCDIR/tests/cases/c02_needless_fork.stem" -D PIN=
 printf 'module m;\nlayer f(x: bf16[4, 8]) -> bf16[4, 8] { return rmsnrm(x); }\n' >"$work/bad.stem"
 expect 1 "bad.stem:2:47: error: .*\[STEM1203\]" compile "$work/bad.stem"
 expect 1 "did you mean 'rmsnorm'" compile "$work/bad.stem"
+printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(1) {{\n  y[0] = x[0]\n}}\nmodel m(x: f32[4]) -> f32[4] { return k(x); }\n' >"$work/bad.stem"
+expect 3 'bad.stem:3:[0-9]+: error: expected' run --device=cpu "$work/bad.stem" # not a line of the unit
 printf '\377\000\001{{{' >"$work/bytes.stem"
 expect 1 'STEM10' compile "$work/bytes.stem"
 printf '\357\273\277module m; model f(x: f32[4]) -> f32[4] { return x + 1.0; }' >"$work/bom.stem"
