@@ -26,7 +26,7 @@ struct emit {
 };
 
 static const struct argp_option options[] = {
-    {"output", 'o', "DIR", 0, "Where NAME.h, NAME.c, NAME.cu, NAME.mk, CMakeLists.txt and the kernels go", 11},
+    {"output", 'o', "DIR", 0, "Where NAME.h, NAME.c, NAME.cu, NAME.mk, NAME.mainstem.cmake, CMakeLists.txt and the kernels go", 11},
     {"embed", OPT_EMBED, "WHAT", 0,
      "Kernels as cubin (default: NAME_cubin.c), source (NAME_source.c, compiled by NVRTC when a program is created), none "
      "(the host program passes what nvcc made of NAME.cu)",

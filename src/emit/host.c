@@ -361,7 +361,8 @@ bool stem_emit_host(const struct stem_plan *p, const struct stem_host_options *o
         write_code(&h, file(&h, files, ".c"));
         stem_out_str(file(&h, files, ".cu"), p->cuda);
         stem_host_expand(file(&h, files, ".mk"), stem_host_make, h.words.at);
-        stem_host_expand(file(&h, files, "/CMakeLists.txt"), stem_host_cmake, h.words.at);
+        stem_host_expand(file(&h, files, ".mainstem.cmake"), stem_host_cmake, h.words.at);
+        stem_host_expand(file(&h, files, "/CMakeLists.txt"), stem_host_cmakelists, h.words.at);
         if (options->embed == STEM_HOST_CUBIN)
             write_cubins(&h, file(&h, files, "_cubin.c"));
         if (options->embed == STEM_HOST_SOURCE)

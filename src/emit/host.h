@@ -42,7 +42,7 @@ struct stem_host_files {
     uint32_t n;
 };
 
-/* Writes NAME.h, NAME.c, NAME.cu, NAME.mk, CMakeLists.txt and, as asked, NAME_cubin.c or NAME_source.c into *files, which
+/* Writes NAME.h, NAME.c, NAME.cu, NAME.mk, NAME.mainstem.cmake, CMakeLists.txt and, as asked, NAME_cubin.c or NAME_source.c into *files, which
  * the caller frees also after a failure. The plan must have been checked (read from JSON, or accepted by the verifier).
  * false with a text in *why (static) if host code cannot be emitted from this plan. */
 bool stem_emit_host(const struct stem_plan *p, const struct stem_host_options *options, struct stem_host_files *files,

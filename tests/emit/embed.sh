@@ -86,6 +86,15 @@ else
     complain 'examples/embed/c does not build'
 fi
 if command -v cmake >/dev/null; then
+    # Two programs in one directory: neither takes the other's library away.
+    emit "$dir/two" qkv_three_streams --dim T=4 --embed=source --name qkv
+    cp "$dir/two/CMakeLists.txt" "$dir/first.txt"
+    emit "$dir/two" piecewise --dim T=4 --embed=source
+    cmp -s "$dir/first.txt" "$dir/two/CMakeLists.txt" || complain 'CMakeLists.txt depends on the program'
+    if ! { CUDA_HOME=$cuda cmake -S "$dir/two" -B "$dir/two/build" && cmake --build "$dir/two/build" --target qkv piecewise; } >"$dir/log" 2>&1; then
+        cat "$dir/log"
+        complain 'two programs in one directory do not build with CMake'
+    fi
     if CUDA_HOME=$cuda cmake -S "$dir/cmake" -B "$dir/cmake/build" -DVENDOR="$dir/vendor" >"$dir/log" 2>&1 &&
         cmake --build "$dir/cmake/build" >>"$dir/log" 2>&1; then
         run 'examples/embed/cmake' "$dir/cmake/build/buckets"

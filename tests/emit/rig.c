@@ -135,8 +135,8 @@ bool program_make(struct program *p, bool *skip)
 
 void program_drop(struct program *p)
 {
-    static const char *const names[] = {"model.h", "model.c", "model.cu", "model.mk", "CMakeLists.txt", "model_cubin.c",
-                                        "model_source.c", "model.so"};
+    static const char *const names[] = {"model.h", "model.c", "model.cu", "model.mk", "CMakeLists.txt", "model.mainstem.cmake",
+                                        "model_cubin.c", "model_source.c", "model.so"};
     char path[2048];
     if (p->library)
         dlclose(p->library);
