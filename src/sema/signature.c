@@ -3,6 +3,7 @@
  * Signatures: parameters, results, modes, and how a kernel is launched.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sema/check.h"
@@ -68,6 +69,46 @@ static void workspace(struct stem_module *m, const struct stem_ast_param *p)
 {
     if (p->value && (p->value->kind != STEM_X_INT || p->value->i != 0))
         stem_error(m->diags, STEM_E_BAD_SIGNATURE, p->value->span, "a workspace can only be cleared: = 0");
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, *(const char *const *)b);
+}
+
+/* What a C++17 parameter cannot be called, in the order of strcmp. */
+static bool cxx_keyword(const char *name)
+{
+    static const char *const words[] = {
+        "alignas",   "alignof",  "and",      "and_eq",    "asm",          "auto",          "bitand",
+        "bitor",     "bool",     "break",    "case",      "catch",        "char",          "char16_t",
+        "char32_t",  "class",    "compl",    "const",     "const_cast",   "constexpr",     "continue",
+        "decltype",  "default",  "delete",   "do",        "double",       "dynamic_cast",  "else",
+        "enum",      "explicit", "export",   "extern",    "false",        "float",         "for",
+        "friend",    "goto",     "if",       "inline",    "int",          "long",          "mutable",
+        "namespace", "new",      "noexcept", "not",       "not_eq",       "nullptr",       "operator",
+        "or",        "or_eq",    "private",  "protected", "public",       "register",      "reinterpret_cast",
+        "return",    "short",    "signed",   "sizeof",    "static",       "static_assert", "static_cast",
+        "struct",    "switch",   "template", "this",      "thread_local", "throw",         "true",
+        "try",       "typedef",  "typeid",   "typename",  "typeof",       "union",         "unsigned",
+        "using",     "virtual",  "void",     "volatile",  "wchar_t",      "while",         "xor",
+        "xor_eq",
+    };
+    return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text);
+}
+
+/* Operands and scalars are parameters of the CUDA C function that a body becomes. */
+static void kernel_names(struct stem_module *m, const struct stem_ast_param *p)
+{
+    for (; p; p = p->next) {
+        const char *name = stem_name(m, p->id.name);
+        if (cxx_keyword(name))
+            stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
+                       "'%s' is a keyword of CUDA C++, which the body is written in", name);
+        else if (!strncmp(name, "__", 2))
+            stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
+                       "'%s' begins with two underscores, as CUDA C++'s own names do", name);
+    }
 }
 
 static void call_params(struct stem_module *m, const struct stem_callable *f)
@@ -194,7 +235,8 @@ static void indices(struct stem_module *m, const struct stem_item *it)
         for (const struct stem_ast_target *u = it->indices; u != t; u = u->next)
             twice = twice || stem_sym_eq(u->id.name, t->id.name);
         if (twice)
-            stem_error(m->diags, STEM_E_REDEFINED, t->id.span, "two parts of the index are '%s'", stem_name(m, t->id.name));
+            stem_error(m->diags, STEM_E_REDEFINED, t->id.span, "two parts of the index are '%s'",
+                       stem_name(m, t->id.name));
         else if (g.kind == STEM_G_CONST || g.kind == STEM_G_DIM)
             stem_error(m->diags, STEM_E_REDEFINED, t->id.span, "'%s' is a %s; a part of an index needs another name",
                        stem_name(m, t->id.name), g.kind == STEM_G_CONST ? "const" : "dim");
@@ -225,6 +267,9 @@ void stem_check_signature(struct stem_module *m, struct stem_callable *f)
         return;
     call_params(m, f);
     scalars(m, f);
-    if (it->kind == STEM_I_KERNEL)
+    if (it->kind == STEM_I_KERNEL) {
+        kernel_names(m, it->params);
+        kernel_names(m, it->scalars);
         launch(m, f);
+    }
 }
