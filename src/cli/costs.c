@@ -40,7 +40,7 @@ struct stem_costs *stem_cli_costs_read(const char *path, bool may_be_missing, in
         const char *why = NULL;
         const struct stem_source *s = stem_source_read(a, path, &why);
         if (!s) {
-            stem_cli_error("cannot read '%s': %s", path, why);
+            stem_cli_error("%s", why);
             *status = STEM_EXIT_WORLD;
         } else if (!(c = stem_costs_read(s->text, s->len, a, &why))) {
             stem_cli_error("%s: %s", path, why);

@@ -75,6 +75,7 @@ same() {
     expect 1 'bad.json: line [0-9]+, column [0-9]+: ' "$MAINSTEM" compile $moe --costs="$work/bad.json"
     echo '{"mainstem_costs":1,"gpus":[{"name":"g","sm":90,"ops":[{"op":"a","kernel":"00000000000000ff","us":-1}],"pairs":[]}]}' >"$work/bad.json"
     expect 1 'bad.json: gpus\[0\].ops\[0\].us: -1 is not in 0' "$MAINSTEM" compile $moe --costs="$work/bad.json"
+    expect 3 "^mainstem: error: cannot read '$work': Is a directory" "$MAINSTEM" compile $moe --costs="$work"
     expect 3 'cannot read .*none.json' "$MAINSTEM" compile $moe --costs="$work/none.json"
 
     # who reads it: asked for, by the environment, beside the cached kernels
