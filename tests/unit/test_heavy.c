@@ -37,7 +37,7 @@ static const struct call calls[] = {
     {"linear", "bf16[4,64] nvfp4[32,64] f32[32,4] f32[1]", NULL, NULL,
      "linear: the scale of this nvfp4 w is f8e4m3[32, 4], not f32[32, 4]"},
     {"linear", "bf16[4,40] int4[32,40] bf16[32,1]", NULL, NULL,
-     "linear: the columns of a int4 w are a multiple of 32, which share a scale"},
+     "linear: the columns of an int4 w are a multiple of 32, which share a scale"},
     {"linear", "f16[4,64] int4[32,64] bf16[32,2]", NULL, NULL,
      "linear: weights of type int4 need x of type bf16, not f16"},
     {"linear", "bf16[4,64] bf16[32,64] bf16[32,2]", NULL, NULL, "linear: w of type bf16 has no scale"},
@@ -93,7 +93,8 @@ static const struct call calls[] = {
     {"gqa_attention", "bf16[4,8,64] bf16[9,16,2,32] bf16[9,16,2,32] i32[4,5] i32[4]", NULL, NULL,
      "gqa_attention: keys must have the width of q, 64; the operand is bf16[9, 16, 2, 32]"},
     {"gqa_attention", "bf16[4,8,64] bf16[9,16,3,64] bf16[9,16,3,64] i32[4,5] i32[4]", NULL, NULL,
-     "gqa_attention: the heads of q, 8, must be 1 to 16 times the cache's; the operand is bf16[9, 16, 3, 64]"},
+     "gqa_attention: the heads of q, 8, must be a multiple of the cache's 3, at most 16 times as many; the operand is "
+     "bf16[9, 16, 3, 64]"},
     {"gqa_attention", "bf16[4,8,64] bf16[9,16,2,64] bf16[9,16,2,64] i64[4,5] i32[4]", NULL, NULL,
      "gqa_attention: table[T, pages] must be i32; the operand is i64[4, 5]"},
     {"gqa_attention", "bf16[4,8,64] bf16[9,16,2,64] bf16[9,16,2,64] i32[4,5] i32[4,1]", NULL, NULL,

@@ -81,8 +81,9 @@ static bool infer_gqa(struct stem_infer *c)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "gqa_attention: heads and width must be constants");
     if (heads % groups || heads / groups > 16)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1,
-                              "gqa_attention: the heads of q, %lld, must be 1 to 16 times the cache's",
-                              (long long)heads);
+                              "gqa_attention: the heads of q, %lld, must be a multiple of the cache's %lld, at most 16 "
+                              "times as many",
+                              (long long)heads, (long long)groups);
     if (width > 256)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "gqa_attention: heads are at most 256 wide");
     if (!check_scale(c, &stem_op_gqa_attention))

@@ -102,7 +102,7 @@ bool stem_format_check(struct stem_infer *c, const struct stem_format_operands *
     if (w->dtype != STEM_F8E4M3 &&
         !stem_dim_same(stem_dim_op(c->dims, STEM_DIM_MUL, scale.dim[w->rank - 1], group), k)) {
         stem_error(c->diags, STEM_E_OP_SHAPE, c->operand_span[o->weight],
-                   "%s: the columns of a %s %s are a multiple of %u, which share a scale", o->op,
+                   "%s: the columns of an %s %s are a multiple of %u, which share a scale", o->op,
                    stem_dtype_name(w->dtype), o->what, group_of(w->dtype));
         return false;
     }
