@@ -166,8 +166,32 @@ static bool nowhere(struct stem_span at)
     return at.begin == UINT32_MAX;
 }
 
-/* The line, then carets under the span (to the end of its first line). Control bytes would spoil the terminal and
- * the alignment, so each is shown as one '?'; tabs are kept on both lines. */
+/* How many bytes the character at i has; 0 if it is no UTF-8, or a control character. */
+static uint32_t character(const char *line, uint32_t i, uint32_t end)
+{
+    unsigned char c = (unsigned char)line[i];
+    uint32_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+    if ((c < 0x20 && c != '\t') || c == 0x7f || n > end - i)
+        return 0;
+    for (uint32_t k = 1; k < n; k++)
+        if (((unsigned char)line[i + k] & 0xc0) != 0x80)
+            return 0;
+    return c == 0xc2 && (unsigned char)line[i + 1] < 0xa0 ? 0 : n;
+}
+
+/* Byte i belongs to a character that began before it, and so has no column of its own. */
+static bool continues(const char *line, uint32_t begin, uint32_t i, uint32_t end)
+{
+    for (uint32_t k = 1; k < 4 && i >= begin + k; k++) {
+        uint32_t n = character(line, i - k, end);
+        if (n)
+            return n > k;
+    }
+    return false;
+}
+
+/* The line, then carets under the span (to the end of its first line). Control bytes, and what is no UTF-8, would spoil
+ * the terminal and the alignment, so each is shown as one '?'; tabs are kept on both lines. */
 static void print_snippet(const struct stem_source *s, struct stem_span at, const char *color, const char *off,
                           struct stem_out *o)
 {
@@ -178,16 +202,16 @@ static void print_snippet(const struct stem_source *s, struct stem_span at, cons
     uint32_t to = len < from + 200 ? len : from + 200;
     stem_out_printf(o, "%5u | ", p.line);
     for (uint32_t i = from - 1; i < to; i++)
-        stem_out_char(o, ((unsigned char)line[i] < 0x20 && line[i] != '\t') || line[i] == 0x7f ? '?' : line[i]);
+        stem_out_char(o, character(line, i, to) || continues(line, from - 1, i, to) ? line[i] : '?');
     stem_out_str(o, "\n      | ");
     uint32_t width = at.end > at.begin ? at.end - at.begin : 1, column = p.column;
     for (uint32_t i = from; i < column; i++)
-        if (i > len || ((unsigned char)line[i - 1] & 0xc0) != 0x80) /* one column for each UTF-8 character */
+        if (i > to || !continues(line, from - 1, i - 1, to)) /* one column for each UTF-8 character */
             stem_out_char(o, i <= len && line[i - 1] == '\t' ? '\t' : ' ');
     stem_out_str(o, color);
     stem_out_char(o, '^');
     for (uint32_t i = 1; i < width && column + i <= to; i++)
-        if (((unsigned char)line[column + i - 1] & 0xc0) != 0x80)
+        if (!continues(line, from - 1, column + i - 1, to))
             stem_out_char(o, '~');
     stem_out_str(o, off);
     stem_out_char(o, '\n');

@@ -67,8 +67,11 @@ static bool augment(struct part *p, uint32_t i)
 
 static uint32_t part_width(struct part *p)
 {
-    if (p->n == 1 || p->n > MAX_PART)
-        return 1;
+    bool any = false;
+    for (uint32_t i = 0; i < p->n && !any; i++)
+        any = is_kernel(p, i);
+    if (!any || p->n == 1 || p->n > MAX_PART)
+        return any;
     struct stem_arena *a = stem_arena_new();
     find_after(p, a);
     p->left = STEM_NEW_ARRAY(a, uint32_t, p->n);

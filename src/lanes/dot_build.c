@@ -310,6 +310,11 @@ static enum stem_lane_kind read_label(struct stem_dot_tables *t, const struct do
         kind = STEM_LANE_KERNEL;
         *name = kernel_name(a, f.at[first]);
     }
+    if (!f.len) { /* drawn by hand, or by another program: what the lanes are about is meant */
+        stem_warning(t->q, STEM_E_DOT_KIND, n->at, "'%s' has no label: taken for a kernel",
+                     stem_sym_str(t->names, n->name));
+        kind = STEM_LANE_KERNEL;
+    }
     if (kind == NONE) {
         stem_warning(t->q, STEM_E_DOT_KIND, n->at, "the label of '%s' says no kind that is known",
                      stem_sym_str(t->names, n->name));
@@ -441,6 +446,13 @@ static bool without_cycle(struct stem_dot_tables *t, const struct stem_lane_case
 bool stem_dot_finish(struct stem_dot_tables *t, struct stem_arena *a, struct stem_lane_cases *out)
 {
     if (!t->nodes.len || t->nodes.len > STEM_LANE_MAX_NODES) {
+        if (!t->nodes.len && t->edges.len) {
+            stem_error(t->q, STEM_E_DOT_EMPTY, stem_span_join(t->edges.at[0].from, t->edges.at[0].to),
+                       "there are edges in this text, but no node is declared");
+            stem_diag_help(t->q, "each node has a statement of its own, \"graph_G_node_N\"[label=\"...\"]: "
+                                 "cudaGraphDebugDotPrint writes them");
+            return false;
+        }
         stem_error(t->q, STEM_E_DOT_EMPTY, (struct stem_span){0, 0}, "there are %u nodes in this text", t->nodes.len);
         return false;
     }

@@ -293,6 +293,12 @@ bool stem_lane_read(const struct stem_source *s, struct stem_arena *a, struct st
                     struct stem_lane_cases *out)
 {
     struct dot d = {.s = s};
+    const char *nul = memchr(s->text, '\0', s->len);
+    if (nul) {
+        uint32_t at = (uint32_t)(nul - s->text);
+        stem_error(q, STEM_E_LANE_LINE, (struct stem_span){at, at + 1}, "this file is not text: byte %u is zero", at);
+        return false;
+    }
     skip_space(&d);
     if (ends_in(s->path, ".stem")) {
         stem_error(q, STEM_E_LANE_PROGRAM, (struct stem_span){d.at, d.at < s->len ? d.at + 1 : d.at},

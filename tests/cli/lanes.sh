@@ -63,7 +63,18 @@ bad 'x' ':1:2: error: .*STEM4100'
 bad 'A 2 | 0>1\nB 2 | 0>1 1>0\n' ':2:1: error: the edges have a cycle.*STEM4102'
 bad 'A 2 | 0>7\n' ':1:.*STEM41'
 bad 'digraph dot {\n"graph_1_node_0" -> \n' 'STEM41'
-bad '\0\1\2\377\n' 'STEM41'
+bad '\1\2\0377\0\1\n\0\2\nx\n' ':1:4: error: this file is not text: byte 3 is zero.*STEM4100'
+[ "$(grep -c 'error:' "$scratch/err")" = 1 ] && ! LC_ALL=C grep -q "$(printf '[\001-\010\200-\377]')" "$scratch/err"
+result $? 'a file that is not text: one error, and none of its bytes as they are'
+bad 'digraph dot { a -> b; }' ':1:15: error: there are edges in this text, but no node is declared.*STEM4104'
+printf 'digraph dot { graph_1_node_0; graph_1_node_5; graph_1_node_0 -> graph_1_node_5; }' >"$scratch/bare.dot"
+status 0 "'graph_1_node_5' has no label: taken for a kernel" "$scratch/bare.dot"
+grep -q '^graph: 2 nodes, 1 edge, 1 lane (at least 1)' "$scratch/out"
+result $? 'nodes without labels are kernels'
+printf 'digraph dot { a [label="MEMSET"]; b [label="EMPTY"]; a -> b; }' >"$scratch/none.dot"
+status 0 '' "$scratch/none.dot"
+grep -q ' 0 lanes (at least 0)' "$scratch/out"
+result $? 'no kernel, no lane at least'
 bad '' ':1:1: error: there are no graphs in this text.*STEM4104'
 bad '# a remark alone\n' 'STEM4104'
 status 1 'STEM4104' /dev/null

@@ -135,8 +135,10 @@ static void by_hand(void)
             "# a line\n"
             "  a -> b -> c [style=dotted, weight=-2]\n"
             "}\n",
-            "warning 4105 at 109: the label of 'c' says no kind that is known\n"
-            "graph 3 kko | 0>1 1>2\n  a\n  b\n  c\n");
+            "warning 4105 at 109: 'c' has no label: taken for a kernel\n"
+            "graph 3 kkk | 0>1 1>2\n  a\n  b\n  c\n");
+    read_as("digraph { a [label=\"17\"] }", "warning 4105 at 10: the label of 'a' says no kind that is known\n"
+                                            "graph 1 o |\n  a\n");
     read_as("line 2 | 0>1\ngraph 2 |\n", "line 2 | 0>1\ngraph 2 |\n");
 }
 
@@ -150,6 +152,7 @@ static void faults(void)
         {"digraph { a [label=\"x\"]; a -> }", "error 4103 at 30: expected the node that the edge goes to\n"},
         {"digraph { a -- b }", "error 4103 at 12: an edge without direction: CUDA graphs are directed\n"},
         {"graph { a }", "error 4103 at 0: an undirected graph: CUDA graphs are digraphs\n"},
+        {"digraph { a -> b; }", "error 4104 at 10: there are edges in this text, but no node is declared\n"},
         {"digraph { }", "error 4104 at 0: there are 0 nodes in this text\n"},
         {"digraph { a [label=\"x\"]; a -> b; }", "error 4101 at 30: node 'b' does not exist\n"},
         {"digraph { a [label=\"x\"]; a -> a; }", "error 4102 at 30: a node depends on itself\n"},
