@@ -26,10 +26,40 @@ static bool is_word(const char *s, size_t n, const char *list)
     return false;
 }
 
+/* The word in front of the parentheses that end before `at`, as `if` in "if (x) {"; empty if there is none. */
+static const char *word_before_parens(const struct stem_parse *p, uint32_t at, size_t *n)
+{
+    const char *text = p->source->text;
+    uint32_t depth = 0, first = at > 500 ? at - 500 : 0; /* not far, lest many such errors take long */
+    while (at > first && isspace((unsigned char)text[at - 1]))
+        at--;
+    *n = 0;
+    if (at == first || text[at - 1] != ')')
+        return text;
+    while (at > first) {
+        at--;
+        depth += text[at] == ')';
+        if (text[at] == '(' && !--depth)
+            break;
+    }
+    while (at > first && isspace((unsigned char)text[at - 1]))
+        at--;
+    return word_before(p, at, n);
+}
+
+static bool follows(const char *text, uint32_t at, char c)
+{
+    while (at > 0 && isspace((unsigned char)text[at - 1]))
+        at--;
+    return at > 0 && text[at - 1] == c;
+}
+
 bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
 {
     size_t n, m = at.end - at.begin;
     const char *text = p->source->text, *this_one = text + at.begin, *before = word_before(p, p->last_end, &n);
+    if (m == 1 && *this_one == '{')
+        before = word_before_parens(p, at.begin, &n);
     if (is_word(before, n, "let var auto mut val"))
         stem_diag_help(p->diags, "a value is defined by its name alone: NAME = ...;");
     else if (is_word(before, n, "for while loop") || is_word(this_one, m, "for while loop"))
@@ -41,6 +71,8 @@ bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
         stem_diag_help(p->diags, "layer NAME(x: TYPE) -> TYPE { } and model NAME(x: TYPE) -> TYPE { } declare what is called");
     else if (m == 1 && *this_one == '=' && at.begin > 0 && strchr("+-*/%", this_one[-1]))
         stem_diag_help(p->diags, "a value does not change: NAME = NAME %c ...; gives the name to a new one", this_one[-1]);
+    else if (m == 1 && *this_one == '=' && follows(text, at.begin, ']'))
+        stem_diag_help(p->diags, "a part is not assigned; cache_store and kernels with `inout` write in place");
     else if (m == 1 && *this_one == '[')
         stem_diag_help(p->diags, "sizes in brackets stand in types and in view(x, [T, 8, 128]), which reshapes");
     else if (is_word(before, n, "in inout consume release") && (*this_one == ':' || *this_one == '='))

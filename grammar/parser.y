@@ -558,9 +558,8 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
     expected_list(set, summary, n_summary, &list);
 
     yysymbol_kind_t token = yypcontext_token(ctx);
-    struct stem_span at = *yypcontext_location(ctx);
+    struct stem_span at = *yypcontext_location(ctx), place = error_place(p, at, all[CHAR(';')]);
     int len = (int)(at.end - at.begin);
-    struct stem_span place = error_place(p, at, all[CHAR(';')]);
     if (place.begin != at.begin)
         stem_error(p->diags, STEM_E_SYNTAX, place, "expected %s after this", stem_out_text(&list));
     else if (token != YYSYMBOL_YYEOF && token != YYSYMBOL_CODE && len <= 40)
@@ -573,8 +572,9 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
                                                : yysymbol_name(token),
                    stem_out_text(&list));
     stem_out_free(&list);
-    if (!stem_parse_foreign(p, at, all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT]))
-        suggest(p, keyword, all, YYNTOKENS);
+    if (stem_parse_foreign(p, at, all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT]))
+        return 0;
+    suggest(p, keyword, all, YYNTOKENS);
     if (token == CHAR('{') && all[CHAR(';')])
         stem_diag_help(p->diags, "a ';' may be missing before the words in front of this block");
     return 0;

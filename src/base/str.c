@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define uthash_malloc(n) stem_xmalloc(n)
 #include "base/arena.h"
@@ -120,6 +121,9 @@ const char *stem_nearest(const char *word, const char *const *candidates, size_t
     /* A slip changes about a third of a word at most. */
     uint32_t best = (uint32_t)(strlen(word) + 2) / 3 + 1;
     const char *found = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!strcasecmp(word, candidates[i]))
+            return candidates[i]; /* of short words all are near; the one in other capitals is meant */
     for (size_t i = 0; i < n; i++) {
         uint32_t d = stem_edit_distance(word, candidates[i], best);
         if (d < best) {

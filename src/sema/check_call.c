@@ -220,6 +220,17 @@ static bool duplicate(struct stem_checker *c, const struct stem_x *x, const stru
     return false;
 }
 
+static void list_attrs(struct stem_checker *c, const struct stem_op_def *def)
+{
+    struct stem_out o = {0};
+    for (uint32_t i = 0; i < def->n_attrs; i++)
+        if (def->attrs[i].type != STEM_ATTR_TYPE_EXPR)
+            stem_out_printf(&o, "%s%s", stem_out_text(&o)[0] ? ", " : "", def->attrs[i].name);
+    stem_diag_help(c->m->diags, stem_out_text(&o)[0] ? "%s has %s" : "%s has no attributes%s", def->name,
+                   stem_out_text(&o));
+    stem_out_free(&o);
+}
+
 /* One named argument into its place in attrs. */
 static bool op_attr(struct stem_checker *c, const struct stem_op_def *def, const struct stem_x *x,
                     const struct stem_arg *a, struct stem_attr *attrs, bool *given)
@@ -238,7 +249,10 @@ static bool op_attr(struct stem_checker *c, const struct stem_op_def *def, const
         return d->type == STEM_ATTR_TYPE_BOOL ? attr_bool(c, d, a, &attrs[i]) : attr_word(c, d, a, &attrs[i]);
     }
     stem_error(c->m->diags, STEM_E_UNKNOWN_ATTR, a->attr.span, "'%s' has no attribute '%s'", def->name, text);
-    stem_suggest(c->m->diags, text, names, def->n_attrs);
+    if (stem_nearest(text, names, def->n_attrs))
+        stem_suggest(c->m->diags, text, names, def->n_attrs);
+    else
+        list_attrs(c, def);
     return false;
 }
 

@@ -43,13 +43,13 @@ void stem_suggest_name(const struct stem_eval *e, const char *word)
     const struct stem_checker *c = e->checker;
     if (stem_diags_errors(e->diags) > 100)
         return;
-    for (uint32_t i = 0; c && i < c->names.len; i++)
+    for (uint32_t i = 0; c && !e->of_indices && i < c->names.len; i++)
         stem_vec_push(&list, stem_name(e->m, c->names.at[i].name));
     for (uint32_t i = 0; e->indices && i < e->indices->v.len; i++)
         stem_vec_push(&list, stem_name(e->m, e->indices->v.at[i].name));
-    for (uint32_t i = 0; i < e->m->consts.len; i++)
+    for (uint32_t i = 0; !e->of_indices && i < e->m->consts.len; i++)
         stem_vec_push(&list, stem_name(e->m, e->m->consts.at[i].item->id.name));
-    for (uint32_t i = 0; e->dim_value && i < e->m->dim_infos.len; i++)
+    for (uint32_t i = 0; e->dim_value && !e->of_indices && i < e->m->dim_infos.len; i++)
         stem_vec_push(&list, stem_name(e->m, e->m->dim_infos.at[i].name));
     for (uint32_t i = c ? c->gone.len : 0; i-- > 0;)
         if (!strcmp(stem_name(e->m, c->gone.at[i].name), word)) {
@@ -118,6 +118,23 @@ static const char *dim_text(const struct stem_eval *e, struct stem_dim d)
     return text;
 }
 
+/* What is wrong with the part [low, high) of a size, as surely as it is known. */
+static void bad_part(struct stem_checker *c, const struct stem_sub *s, struct stem_dim low, struct stem_dim high,
+                     struct stem_dim size)
+{
+    const struct stem_eval *e = &c->eval;
+    struct stem_dim one = stem_dim_const(e->dims, 1);
+    const char *what = s->range ? "this slice" : "this index";
+    bool outside = at_most(e, stem_dim_op(e->dims, STEM_DIM_ADD, low, one), stem_dim_const(e->dims, 0)) ||
+                   at_most(e, stem_dim_op(e->dims, STEM_DIM_ADD, size, one), high);
+    if (s->range && at_most(e, high, low))
+        stem_error(c->m->diags, STEM_E_BAD_SLICE, s->span, "this slice %s",
+                   at_most(e, low, high) ? "is empty" : "ends before it begins");
+    else
+        stem_error(c->m->diags, STEM_E_BAD_SLICE, s->span, "%s %s within a size of %s", what,
+                   outside ? "does not lie" : "is not sure to lie", dim_text(e, size));
+}
+
 /* One subscript of a size; *out is the new size (n == 0: the size is dropped). */
 static bool subscript(struct stem_checker *c, const struct stem_sub *s, struct stem_dim size, struct stem_dim *out)
 {
@@ -131,8 +148,7 @@ static bool subscript(struct stem_checker *c, const struct stem_sub *s, struct s
         return false;
     struct stem_dim more = stem_dim_op(e->dims, STEM_DIM_ADD, low, one);
     if (!at_most(e, zero, low) || !at_most(e, more, high) || !at_most(e, high, size)) {
-        stem_error(c->m->diags, STEM_E_BAD_SLICE, s->span, "%s is not sure to lie within a size of %s",
-                   s->range ? "this slice" : "this index", dim_text(e, size));
+        bad_part(c, s, low, high, size);
         return false;
     }
     *out = s->range ? stem_dim_op(e->dims, STEM_DIM_SUB, high, low) : STEM_DIM_BAD;

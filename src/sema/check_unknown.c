@@ -19,6 +19,7 @@ static const char *foreign_op(const char *name)
         {"moe", "experts(x, ids, scale, w13, w2) are the routed experts, and route chooses them"},
         {"attention", "gqa_attention and mla_attention read a paged cache; `mainstem ops` lists all"},
         {"sdpa", "gqa_attention and mla_attention read a paged cache; `mainstem ops` lists all"},
+        {"softmax", "gqa_attention, mla_attention and route have their softmax within; any other is a kernel"},
         {"slice", "x[:, 0:64] is a part of x"},
         {"split", "x[:, 0:64] is a part of x"},
         {"chunk", "x[:, 0:64] is a part of x"},

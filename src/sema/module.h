@@ -49,6 +49,7 @@ struct stem_eval {
     const struct stem_dim *dim_value;   /* of each of m->dims; NULL: none may be used */
     const struct stem_indices *indices; /* NULL: none */
     const struct stem_checker *checker; /* to know tensors from misspelt names; NULL: none are known */
+    bool of_indices;                    /* only indices are suggested for a misspelt name: in names of weights */
 };
 
 enum stem_global_kind { STEM_G_NONE, STEM_G_CONST, STEM_G_DIM, STEM_G_CALLABLE };

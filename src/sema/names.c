@@ -126,7 +126,9 @@ static bool number(struct scanner *s, int64_t *n)
         fail(s);
     if (s->failed)
         return false;
-    struct stem_dim d = stem_eval_int(s->e, x);
+    struct stem_eval e = *s->e;
+    e.of_indices = true;
+    struct stem_dim d = stem_eval_int(&e, x);
     if (!d.n && x->kind == STEM_X_NAME && stem_global_find(s->e->m, x->id.name).kind == STEM_G_NONE)
         stem_diag_help(s->e->diags, "`layer NAME[%s](...)` names the index that its instances have",
                        stem_name(s->e->m, x->id.name));
