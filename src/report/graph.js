@@ -3,18 +3,39 @@
 
 const NODE = 26, LANE = 42;
 
+// Repeats that are not drawn are one node, -1, -2, ..., to the right of the repeat that is; what follows is right of that.
+function foldNodes(m, gaps) {
+  const node = i => {
+    let a = 0, b = gaps.length - 1;
+    while (a < b) { const k = (a + b + 1) >> 1; if (gaps[k].first <= i) a = k; else b = k - 1; }
+    const g = gaps[a];
+    return g && i >= g.first && i < g.first + g.count * g.period ? -1 - a : i;
+  };
+  return { node, drawn: i => { const n = node(i); return n < 0 ? gaps[-1 - n].first - gaps[-1 - n].period + (i - gaps[-1 - n].first) % gaps[-1 - n].period : i; } };
+}
+
 // Depth in the graph, counted over the ops that are drawn; ops of one lane and depth go below each other.
-function layoutGraph(m, shown) {
-  const depth = new Map(), used = new Map(), at = new Map(), rows = [], set = new Set(shown);
-  for (const i of shown) {
-    let d = 0;
+function layoutGraph(m, ops, gaps) {
+  const depth = new Map(), used = new Map(), at = new Map(), rows = [], set = new Set(ops), shown = [], folds = foldNodes(m, gaps);
+  let least = 0, deep = 0, gap = 0;
+  for (const i of ops) {
+    for (; gap < gaps.length && gaps[gap].first <= i; gap++) {
+      shown.push(-1 - gap);
+      depth.set(-1 - gap, deep + 1);
+      deep = least = deep + 2;
+    }
+    let d = least;
     for (const e of m.ops[i].before) if (set.has(e.from.id)) d = Math.max(d, depth.get(e.from.id) + 1);
+    shown.push(i);
     depth.set(i, d);
+    deep = Math.max(deep, d);
   }
-  const lanes = [...new Set(shown.map(i => m.lane[i] === undefined ? -1 : m.lane[i]))].sort((a, b) => a - b);
+  for (; gap < gaps.length; gap++) { shown.push(-1 - gap); depth.set(-1 - gap, ++deep); }
+  const laneOf = i => { const lane = m.lane[i < 0 ? gaps[-1 - i].first - gaps[-1 - i].period : i]; return lane === undefined ? -1 : lane; };
+  const lanes = [...new Set(shown.map(laneOf))].sort((a, b) => a - b);
   const most = new Map(lanes.map(l => [l, 1]));
   for (const i of shown) {
-    const lane = m.lane[i] === undefined ? -1 : m.lane[i], key = lane + '/' + depth.get(i), n = used.get(key) || 0;
+    const lane = laneOf(i), key = lane + '/' + depth.get(i), n = used.get(key) || 0;
     used.set(key, n + 1);
     most.set(lane, Math.max(most.get(lane), n + 1));
     at.set(i, { lane, depth: depth.get(i), n });
@@ -28,8 +49,23 @@ function layoutGraph(m, shown) {
   const low = e => at.get(e.from).depth, high = e => at.get(e.to).depth;
   return {
     at, rows, height: y + 6, units: deepest + 1, shown, nodes: new Extents(shown, i => at.get(i).depth, i => at.get(i).depth + 1),
-    edges: new Extents(graphEdges(m).filter(e => at.has(e.from) && at.has(e.to)), low, high),
+    edges: new Extents(foldEdges(graphEdges(m), folds), low, high),
   };
+}
+
+// Edges of repeats that are not drawn, as edges of their node; what each repeat gets from outside is drawn at the first.
+function foldEdges(edges, folds) {
+  const seen = new Map();
+  const add = (from, to, kind) => {
+    const key = from + '>' + to, e = seen.get(key);
+    if (!e) seen.set(key, { from, to, kind }); else if (e.kind === 'soft') e.kind = kind;
+  };
+  for (const e of edges) if (folds.node(e.to) >= 0) add(folds.node(e.from), e.to, e.kind);
+  for (const e of edges) {
+    const from = folds.node(e.from), to = folds.node(e.to);
+    if (to < 0 && from !== to && !seen.has(from + '>' + folds.drawn(e.to))) add(from, to, e.kind);
+  }
+  return [...seen.values()];
 }
 
 // What is drawn between nodes: the graph's edges, and data that no edge of its own carries.
@@ -63,8 +99,9 @@ function buildGraph(panel) {
   html('span', {}, legend, 'dotted: continuation'); html('span', {}, legend, 'ring: opens a lane');
   return {
     plot,
+    layout: () => g,
     refresh() {
-      g = layoutGraph(state.m, state.layout.shown);
+      g = layoutGraph(state.m, state.layout.shown, state.layout.gaps);
       const n = new Set(state.m.lane.filter(x => x >= 0)).size, s = state.m.streamRows.length, m = state.m;
       note.textContent = `${n} lane${n === 1 ? '' : 's'} ${m.measured_lane ? `measured (${m.lanes} predicted)` : 'predicted'} for ${s} stream${s === 1 ? '' : 's'}; ` +
         (n > s ? 'the rings show where the driver opens more than the streams need.' + (g.rows.length < n ? ' Not all are in the repeats drawn: u unfolds.' : '') : 'rows and colours are lanes.');
@@ -79,7 +116,15 @@ function nodeBox(g, id, view) {
 }
 function drawNodes(g, group, view) {
   g.nodes.each(view.from, view.to, id => {
-    const p = g.at.get(id), op = state.m.ops[id], b = nodeBox(g, id, view), mark = state.op === op ? ' sel' : state.hot === op ? ' hot' : '';
+    const p = g.at.get(id), op = state.m.ops[id], b = nodeBox(g, id, view);
+    if (id < 0) {
+      const gap = state.layout.gaps[-1 - id];
+      svg('rect', { class: 'gap', x: b.x, y: b.y, width: b.w, height: NODE, rx: 5, 'data-gap': gap.first }, group);
+      const text = '\u00d7 ' + (gap.count + 1);
+      if (textWidth(text) < b.w) svg('text', { class: 'dim', x: b.x + b.w / 2, y: b.y + 17, 'text-anchor': 'middle' }, group).textContent = text;
+      return;
+    }
+    const mark = state.op === op ? ' sel' : state.hot === op ? ' hot' : '';
     svg('rect', { class: `node k${p.lane < 0 ? 7 : p.lane % 7}${mark}`, x: b.x, y: b.y, width: b.w, height: NODE, rx: 5, 'data-op': id }, group);
     if (state.m.openedBy.has(id)) svg('rect', { class: 'opens', x: b.x - 2, y: b.y - 2, width: b.w + 4, height: NODE + 4, rx: 6 }, group);
     const text = fit(state.layout.label(op), b.w - 9);

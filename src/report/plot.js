@@ -15,7 +15,7 @@ function html(name, attributes, parent, text) {
   if (parent) parent.appendChild(e);
   return e;
 }
-// Text that fits `width` pixels, or nothing. Long paths keep their end, which tells them apart.
+// Text that fits `width` pixels, or nothing. Long names keep their head and what is behind the last dot, which tells them apart.
 const ruler = document.createElement('canvas').getContext('2d'), widths = new Map();
 function textWidth(text) {
   let w = widths.get(text);
@@ -29,12 +29,16 @@ function fit(text, width) {
   if (width < 12) return '';
   const w = textWidth(text);
   if (w <= width) return text;
-  const n = Math.floor(text.length * (width - 11) / w);
-  for (let k = n + 2; k > 2; k--) {
-    const t = '\u2026' + text.slice(text.length - k);
-    if (k < text.length && textWidth(t) <= width) return t;
-  }
-  return '';
+  const last = text.slice(text.lastIndexOf('.') + 1), dotted = last.length < text.length;
+  const most = Math.floor(text.length * (width - 11) / w) + 2;
+  const longest = (head, tail, least) => {
+    for (let k = Math.min(most, head.length - 1); k >= least; k--) {
+      const t = head.slice(0, k).replace(/\.$/, '') + '\u2026' + tail;
+      if (textWidth(t) <= width) return t;
+    }
+    return '';
+  };
+  return (dotted && longest(text.slice(0, -last.length), last, 0)) || longest(last, '', 2);
 }
 
 // Things with an extent, to be asked for what is in view. Long extents make it look at more, never miss one.

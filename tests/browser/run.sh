@@ -24,6 +24,7 @@ report many "$model" -D LAYERS=1112 --dim T=4
 report streams "$SRCDIR/examples/qkv_three_streams.stem"
 report interleaved "$SRCDIR/tests/report/interleaved.stem"
 report pieces "$SRCDIR/examples/piecewise.stem"
+report folded "$here/folded.stem"
 hostile="$scratch/a \"b\" <i>c & 'ü'.stem"
 cp "$here/hostile.stem" "$hostile"
 report hostile "$hostile"

@@ -240,6 +240,27 @@ def ten_thousand(b):
     print(f"10 000 ops: loaded in {ms:.0f} ms, slowest drawing {slowest:.1f} ms, at most {worst} elements")
 
 
+def folded_graph(b):
+    b.open(page("folded"))
+    b.key("2")
+    b.js("panels[1].view.plot.zoom(0.4)")
+    b.settle()
+    place = "(s => { const r = document.querySelector(s).getBoundingClientRect(); return [r.left, r.right]; })"
+    gap, after = b.js(place + "('#graph .gap')"), b.js("[...document.querySelectorAll('#graph .node')].slice(-2).map(n => n.getBoundingClientRect().left)")
+    layer = b.js("Math.max(...[...document.querySelectorAll('#graph .node')].slice(0, -2).map(n => n.getBoundingClientRect().right))")
+    check("the other repeats are one node", [count(b, "#graph .gap"), text(b, "#graph .gap + text")], [1, "\u00d7 12"])
+    check("to the right of the repeat that is drawn", layer < gap[0])
+    check("and what follows is right of them", all(x > gap[1] for x in after))
+    edges = b.js("panels[1].view.layout().edges.items.map(i => i.item).filter(e => e.from < 0 || e.to < 0).map(e => [Math.min(e.from, 0), Math.min(e.to, 0)])")
+    check("joined with both", [[0, -1] in edges, [-1, 0] in edges], [True, True])
+    check("labels keep the head and the last part", b.js("fit('layers[0].attention.rmsnorm', 110)").split("\u2026")[1], "rmsnorm")
+    check("and begin as the name does", b.js("fit('layers[0].attention.rmsnorm', 110)").startswith("l"))
+    check("narrow ones keep the head of the last part", b.js("fit('layers[0].attention.rmsnorm', 40)").startswith("r"))
+    b.key("u")
+    check("unfolded there is no such node", count(b, "#graph .gap"), 0)
+    check("no complaints about folds", b.complaints(), [])
+
+
 def printing(b):
     b.open(page("layers"))
     b.js("dispatchEvent(new Event('beforeprint'))")
@@ -261,7 +282,7 @@ def main():
     b = cdp.Browser()
     try:
         print(f"61 layers: loaded in {b.open(page('layers')):.0f} ms")
-        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, measured, interleaved, differences, ten_thousand, printing]:
+        for test in [panels_render, hover_and_click, keyboard, themes, hostile, memory_is_disjoint, lanes, measured, interleaved, differences, ten_thousand, folded_graph, printing]:
             test(b)
     finally:
         b.close()
