@@ -243,7 +243,7 @@ def ten_thousand(b):
 def folded_graph(b):
     b.open(page("folded"))
     b.key("2")
-    b.js("panels[1].view.plot.zoom(0.4)")
+    b.js("panels[1].view.plot.zoom(0.7)")
     b.settle()
     place = "(s => { const r = document.querySelector(s).getBoundingClientRect(); return [r.left, r.right]; })"
     gap, after = b.js(place + "('#graph .gap')"), b.js("[...document.querySelectorAll('#graph .node')].slice(-2).map(n => n.getBoundingClientRect().left)")
