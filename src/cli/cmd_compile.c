@@ -160,7 +160,7 @@ int stem_cmd_compile(int argc, char **argv)
     struct stem_compiled *r = stem_cli_compile(&c.compile, &status);
     if (r && r->plan) {
         if (!c.quiet)
-            stem_summary_print(r->plan);
+            stem_summary_print(r);
         if (!c.quiet && !c.no_schedule)
             stem_summary_schedule(r->plan, c.ascii);
         if (c.dir)

@@ -68,7 +68,7 @@ static void print_head(const struct stem_program *p, const struct stem_options *
         printf(", %s = %" PRId64, stem_sym_str(p->strings, p->dim_names.at[i]), p->dim_values.at[i]);
     printf(": %u stream%s, ", streams, streams == 1 ? "" : "s");
     if (p->sched.schedule_us > 0)
-        printf("estimated %.1f us (on one stream %.1f us), ", p->sched.schedule_us, p->sched.total_us);
+        printf("estimated %.1f us (its ops one after the other %.1f us), ", p->sched.schedule_us, p->sched.total_us);
     printf("%u of %u ops measured\n", known, ops);
     if (o->one_stream)
         puts("  everything is on one stream, as --one-stream asks");

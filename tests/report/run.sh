@@ -43,6 +43,9 @@ COLUMNS=45 LC_ALL=C drawing narrow.ascii "$here/narrow.stem" --dim T=2 --no-fuse
 printf 'module one;\ndim T in 1..8 = 2;\nmodel m(x: bf16[T, 128]) -> bf16[T, 128] { weight w: bf16[128, 128]; return linear(x, w); }\n' >"$scratch/one.stem"
 is 'one is not many' "$("$MAINSTEM" compile --no-schedule "$scratch/one.stem" | sed -n 's/  \(ops\|streams\|weights\)  *\([0-9].*\)/\2/p' | tr '\n' ';')" \
     '1 in 1 kernel;1 (main 1 op);32.00 KiB in 1 tensor;'
+is 'the summary and --explain-streams estimate alike' \
+    "$("$MAINSTEM" compile --no-schedule "$here/narrow.stem" | sed -n 's/  estimate  *\([0-9.]* us\), \([0-9.]* us\) .*/\1 \2/p')" \
+    "$("$MAINSTEM" compile -q --explain-streams "$here/narrow.stem" | sed -n 's/.*estimated \([0-9.]* us\) (its ops one after the other \([0-9.]* us\)).*/\1 \2/p')"
 is 'no random order is not mentioned' "$("$MAINSTEM" run --device=cpu "$scratch/one.stem" | grep -c 'bit for bit: issue order, latest first$')" 1
 
 is 'no line is wider than 100 columns in a pipe' \
