@@ -139,7 +139,7 @@ static bool list(struct reader *r, json_t *v, const char *place, size_t most)
 static bool read_gpu(struct reader *r, json_t *o, const char *place)
 {
     const char *name;
-    uint32_t sm;
+    uint32_t sm = 0;
     json_t *ops = json_object_get(o, "ops"), *pairs = json_object_get(o, "pairs"),
            *bandwidth = json_object_get(o, "bandwidth");
     const char *in_ops = sub(r, place, "ops"), *in_pairs = sub(r, place, "pairs");
