@@ -46,16 +46,21 @@ static bool operands_fit(const struct stem_plan_op *op, const struct launch *l)
     return true;
 }
 
+static uint32_t n_params(const struct stem_plan_op *op)
+{
+    return op->n_operands + (op->n_counters != 0) + op->n_scalars;
+}
+
 static bool fits(const struct stem_plan *plan, const struct stem_plan_op *op, const struct launch *l)
 {
     if (op->work != STEM_WORK_LAUNCH || strcmp(plan->kernels[op->kernel].name, l->kernel) != 0)
         return false;
     if (memcmp(op->grid, l->grid, sizeof op->grid) != 0 || memcmp(op->block, l->block, sizeof op->block) != 0)
         return false;
-    if (op->smem != l->smem || op->n_operands + op->n_scalars != l->n || !operands_fit(op, l))
+    if (op->smem != l->smem || n_params(op) != l->n || !operands_fit(op, l))
         return false;
     for (uint32_t i = 0; i < op->n_scalars; i++)
-        if (!scalar_is(&op->scalars[i], l->params[op->n_operands + i]))
+        if (!scalar_is(&op->scalars[i], l->params[n_params(op) - op->n_scalars + i]))
             return false;
     return true;
 }
@@ -79,6 +84,24 @@ static bool touch(const struct stem_plan_op *op, void *const *data)
     return true;
 }
 
+/* As the device would: counters are zero before and after, and each op that runs has its own. The count that is kept in
+ * between shows a launch that has them at the same time, were there one. */
+static bool meet(const struct stem_plan_op *op, void *const *params)
+{
+    uint32_t *word;
+    if (!op->n_counters)
+        return true;
+    memcpy(&word, params[op->n_operands], sizeof word);
+    if (!fakecuda_touch(word, op->n_counters * sizeof *word, true, op->name))
+        return false;
+    for (uint32_t i = 0; i < op->n_counters; i++)
+        if (word[i]) {
+            fakecuda_fault("counter %u of %s is %u when it is launched", i, op->name, word[i]);
+            return false;
+        }
+    return true;
+}
+
 static void run(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3], uint32_t smem,
                 void *const *params, uint32_t n)
 {
@@ -98,7 +121,7 @@ static void run(void *user, const char *kernel, const uint32_t grid[3], const ui
         memcpy(&data[i], params[i], sizeof data[i]);
     r->launches++;
     char *error = NULL;
-    if (!touch(op, data) || stem_cpu_op(r->plan, op, data, &error))
+    if (!touch(op, data) || !meet(op, params) || stem_cpu_op(r->plan, op, data, &error))
         return;
     fakecuda_fault("%s", error ? error : op->name);
     if (!r->error[0])
@@ -113,13 +136,14 @@ static void define(const struct stem_plan *plan, uint32_t kernel)
     for (uint32_t k = 0; k < plan->n_variants; k++)
         for (uint32_t i = 0; i < plan->variants[k].n_ops; i++) {
             const struct stem_plan_op *op = &plan->variants[k].ops[i];
-            if (op->work != STEM_WORK_LAUNCH || op->kernel != kernel || op->n_operands + op->n_scalars > 64)
+            if (op->work != STEM_WORK_LAUNCH || op->kernel != kernel || n_params(op) > 64)
                 continue;
-            for (uint32_t p = 0; p < op->n_operands; p++)
+            uint32_t pointers = n_params(op) - op->n_scalars;
+            for (uint32_t p = 0; p < pointers; p++)
                 sizes[p] = sizeof(void *);
             for (uint32_t p = 0; p < op->n_scalars; p++)
-                sizes[op->n_operands + p] = scalar_size(op->scalars[p].kind);
-            fakecuda_define_kernel(plan->kernels[kernel].name, op->n_operands + op->n_scalars, sizes);
+                sizes[pointers + p] = scalar_size(op->scalars[p].kind);
+            fakecuda_define_kernel(plan->kernels[kernel].name, n_params(op), sizes);
             fakecuda_kernel_waits(plan->kernels[kernel].name, plan->kernels[kernel].waits);
             return;
         }
