@@ -7,6 +7,7 @@
 #include "weights.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct stem_plan_buffer *stem_exec_buffer(const struct stem_exec *e, uint32_t variant, uint32_t index)
@@ -212,6 +213,21 @@ enum stem_status stem_exec_bind_array(struct stem_exec *e, uint32_t index, const
     return s ? s : stem_exec_bind(e, index, a->at, match(e, index, a)->bytes, err);
 }
 
+/* Runs that do not lie side by side in the file are put so first: one copy to the GPU is cheaper than thousands. */
+static enum stem_status upload(struct stem_rt *rt, uint64_t at, const struct stem_weight_piece *p, struct stem_rt_error *err)
+{
+    if (p->rows == 1)
+        return stem_rt_upload(rt, at + p->to, p->from, p->bytes, err);
+    uint64_t bytes = stem_weight_piece_bytes(p);
+    void *packed = malloc(bytes);
+    if (!packed)
+        return stem_fail(err, STEM_E_MEMORY, "out of memory");
+    stem_weight_piece_copy(p, packed);
+    enum stem_status s = stem_rt_upload(rt, at + p->to, packed, bytes, err);
+    free(packed);
+    return s;
+}
+
 /* Copies pieces into own memory; the caller's binding comes back if that fails. Acquired. */
 static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const struct stem_weight *w, struct stem_rt_error *err)
 {
@@ -220,7 +236,7 @@ static enum stem_status copy_in(struct stem_exec *e, uint32_t index, const struc
     if (!s)
         s = stem_binding_own(e, index, err);
     for (uint32_t i = 0; i < w->n && !s; i++)
-        s = stem_rt_upload(e->rt, e->bindings[index].at + w->pieces[i].to, w->pieces[i].from, w->pieces[i].bytes, err);
+        s = upload(e->rt, e->bindings[index].at, &w->pieces[i], err);
     if (s && !was.own && e->bindings[index].own) {
         stem_drop_memory(e->rt, e->bindings[index].at);
         e->bindings[index] = was;
@@ -235,7 +251,7 @@ enum stem_status stem_exec_bind_host(struct stem_exec *e, uint32_t index, const 
     enum stem_status s = check_array(e, index, a, err);
     if (s || (s = stem_acquire(e, err)))
         return s;
-    struct stem_weight_piece whole = {(const void *)(uintptr_t)a->at, 0, match(e, index, a)->bytes};
+    struct stem_weight_piece whole = {.from = (const void *)(uintptr_t)a->at, .bytes = match(e, index, a)->bytes, .rows = 1};
     s = copy_in(e, index, &(struct stem_weight){&whole, 1}, err);
     stem_release(e);
     return s;

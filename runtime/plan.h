@@ -245,6 +245,9 @@ uint32_t stem_weight_n_sources(const struct stem_plan_buffer *b);
 /* What is wrong with b->from, which is not NULL; NULL: nothing. */
 const char *stem_weight_fault(const struct stem_plan_buffer *b);
 bool stem_weight_source(const struct stem_plan_buffer *b, uint32_t i, char *name, size_t size);
+/* Whether a weight is made of parts of its tensors, as a rank's is: of each, number *part of *parts equal ones along its
+ * first (*axis 0, "[R/N]" behind the names) or second size (1, "[:, R/N]"). */
+bool stem_weight_part(const struct stem_plan_buffer *b, uint32_t *axis, uint32_t *part, uint32_t *parts);
 /* The variant with exactly these dim values, or STEM_NONE. */
 uint32_t stem_plan_find_variant(const struct stem_plan *p, const int64_t *dim);
 /* Edges that the steps imply (rule above), in the order of variant.edges, into a malloc'd array; kinds FULL except

@@ -2,17 +2,20 @@
  *
  * Which tensors of a checkpoint make up a weight: the weight's own name, or those that its `from` lists.
  *
- *     from  = { text | "{*}" | "{*+N}" | "{" text { "," text } "}" }
+ *     from  = { text | "{*}" | "{*+N}" | "{" text { "," text } "}" } [ "[" [ ":," ] R "/" N "]" ]
  *
  * {*} stands for 0, 1, ... (from N on), one for each index of the weight's first size; {a,b} for a, then b, whose rows
- * follow each other along the next size. Each at most once. Other braces there are none.
+ * follow each other along the next size. Each at most once. Other braces there are none. [R/N] takes part R of N equal ones
+ * of each tensor's rows, [:, R/N] of its columns: what one rank of N holds.
  */
 #include "sources.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+enum { MAX_PARTS = 1 << 16 };
 
 /* "{*}" or "{*+12}", `len` with the braces. */
 static bool parse_star(const char *at, size_t len, struct stem_sources *s)
@@ -53,12 +56,56 @@ static const char *parse_group(const char *at, struct stem_sources *s)
     return s->n_list > 1 ? NULL : "a list in braces has two names or more";
 }
 
+static const char *skip_blanks(const char *at)
+{
+    return at + strspn(at, " ");
+}
+
+static bool small_number(const char **at, uint32_t *n)
+{
+    size_t digits = strspn(*at, "0123456789");
+    if (!digits || digits > 6)
+        return false;
+    *n = (uint32_t)strtoul(*at, NULL, 10);
+    *at = skip_blanks(*at + digits);
+    return true;
+}
+
+/* The part at the end. Brackets without a '/' belong to the name: "moe[3]". */
+static const char *parse_part(struct stem_sources *s)
+{
+    static const char wrong[] = "a part is [R/N] of the rows or [:, R/N] of the columns, R below N and N at most 65536";
+    const char *open = strrchr(s->from, '['), *at = open;
+    s->len = strlen(s->from);
+    s->parts = 1;
+    if (!open || !strchr(open, '/') || s->from[s->len - 1] != ']')
+        return NULL;
+    at = skip_blanks(at + 1);
+    if (*at == ':') {
+        at = skip_blanks(at + 1);
+        if (*at != ',')
+            return wrong;
+        s->axis = 1;
+        at = skip_blanks(at + 1);
+    }
+    if (!small_number(&at, &s->part) || *at != '/')
+        return wrong;
+    at = skip_blanks(at + 1);
+    if (!small_number(&at, &s->parts) || at != s->from + s->len - 1 || s->part >= s->parts || s->parts > MAX_PARTS)
+        return wrong;
+    s->len = (size_t)(open - s->from);
+    return s->len ? NULL : "a part of no tensor";
+}
+
 const char *stem_sources_parse(const char *from, uint32_t rank, const int64_t *dim, struct stem_sources *s)
 {
     *s = (struct stem_sources){.from = from, .n_list = 1, .n_star = 1};
     if (!from[0])
         return "it is empty";
-    for (const char *at = from; *at; at++) {
+    const char *bad = parse_part(s);
+    if (bad)
+        return bad;
+    for (const char *at = from; at < from + s->len; at++) {
         if ((unsigned char)*at < ' ')
             return "it has a control character";
         if (*at == '}')
@@ -83,7 +130,7 @@ const char *stem_sources_parse(const char *from, uint32_t rank, const int64_t *d
 bool stem_sources_name(const struct stem_sources *s, uint32_t i, char *name, size_t size)
 {
     size_t n = 0;
-    for (const char *at = s->from; *at && n < size; at++) {
+    for (const char *at = s->from; at < s->from + s->len && n < size; at++) {
         if (*at != '{') {
             name[n++] = *at;
             continue;
@@ -125,6 +172,17 @@ uint32_t stem_weight_n_sources(const struct stem_plan_buffer *b)
     if (!b || !b->from || stem_sources_parse(b->from, b->rank, b->dim, &s))
         return 0;
     return s.n_star * s.n_list;
+}
+
+bool stem_weight_part(const struct stem_plan_buffer *b, uint32_t *axis, uint32_t *part, uint32_t *parts)
+{
+    struct stem_sources s;
+    if (!b || !axis || !part || !parts || !b->from || stem_sources_parse(b->from, b->rank, b->dim, &s) || s.parts == 1)
+        return false;
+    *axis = s.axis;
+    *part = s.part;
+    *parts = s.parts;
+    return true;
 }
 
 bool stem_weight_source(const struct stem_plan_buffer *b, uint32_t i, char *name, size_t size)

@@ -14,6 +14,8 @@ struct stem_sources {
     const char *star, *list; /* their braces in `from`; NULL: there is none */
     uint64_t first;          /* {*+N}: N */
     uint32_t n_star, n_list; /* tensors: n_star times n_list, the list running faster */
+    size_t len;              /* of the names in `from`, without the part behind them */
+    uint32_t axis, part, parts; /* only this one of so many equal parts of each tensor along this size; parts 1: all of it */
 };
 
 /* What is wrong with it, or NULL. `from` is kept. */

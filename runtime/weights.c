@@ -50,12 +50,22 @@ struct wanted {
     const struct stem_plan_buffer *b;
     uint32_t skip;
     bool free;
+    uint32_t axis, part, parts; /* of each tensor only this part; parts 0 or 1: all of it */
 };
+
+/* "part 3 of 8 of ", or nothing. */
+static const char *part_of(const struct wanted *w, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (w->parts > 1)
+        snprintf(text, size, "part %u of %u of ", (unsigned)w->part, (unsigned)w->parts);
+    return text;
+}
 
 static enum stem_status does_not_fit(const struct stem_safetensors *f, const struct stem_safetensor *t,
                                      const struct wanted *w, struct stem_rt_error *err)
 {
-    char have[256], want[256];
+    char have[256], want[256], part[64];
     const struct stem_plan_buffer *b = w->b;
     bool dtype = same_dtype(t, b->dtype);
     uint32_t from = w->skip + w->free;
@@ -66,8 +76,9 @@ static enum stem_status does_not_fit(const struct stem_safetensors *f, const str
         describe(stem_dtype_bits(b->dtype) < 8 ? stem_dtype_name(b->dtype) : format_name(b->dtype), w->free ? "rows" : "",
                  b->rank - from, b->dim + from, want, sizeof want);
     bool own = !strcmp(t->name, b->name);
-    return stem_fail(err, dtype ? STEM_E_WRONG_SHAPE : STEM_E_WRONG_DTYPE, "%.200s: '%.200s' is %s, the program wants %s%s%.200s%s",
-                     stem_safetensors_shard(f, t)->path, t->name, have, want, own ? "" : " for its weight '",
+    return stem_fail(err, dtype ? STEM_E_WRONG_SHAPE : STEM_E_WRONG_DTYPE,
+                     "%.200s: %s'%.200s' is %s, the program wants %s%s%.200s%s", stem_safetensors_shard(f, t)->path,
+                     part_of(w, part, sizeof part), t->name, have, want, own ? "" : " for its weight '",
                      own ? "" : b->name, own ? "" : "'");
 }
 
@@ -152,6 +163,45 @@ static enum stem_status missing(const struct stem_safetensors *f, const struct s
                      nearest ? "; the nearest is '" : "", nearest ? nearest : "", nearest ? "'" : "");
 }
 
+/* ---- parts of tensors ---- */
+
+uint64_t stem_weight_piece_bytes(const struct stem_weight_piece *p)
+{
+    return p->bytes * p->rows;
+}
+
+void stem_weight_piece_copy(const struct stem_weight_piece *p, void *to)
+{
+    for (uint64_t i = 0; i < p->rows; i++)
+        memcpy((char *)to + i * p->bytes, (const char *)p->from + i * p->pitch, p->bytes);
+}
+
+/* t and its bytes become the part that is wanted. */
+static enum stem_status narrow(const struct stem_safetensors *f, const struct wanted *w, struct stem_safetensor *t,
+                               struct stem_weight_piece *p, struct stem_rt_error *err)
+{
+    uint64_t rows = 1, all = t->bytes;
+    *p = (struct stem_weight_piece){.from = t->data, .bytes = all, .rows = 1};
+    if (w->parts < 2)
+        return STEM_OK;
+    if (w->axis >= t->rank || t->rank > STEM_MAX_RANK)
+        return stem_fail(err, STEM_E_WRONG_SHAPE, "%.200s: '%.200s' has %u sizes, and weight '%.200s' wants a part of its %s",
+                         stem_safetensors_shard(f, t)->path, t->name, (unsigned)t->rank, w->b->name,
+                         w->axis ? "columns" : "rows");
+    for (uint32_t i = 0; i < w->axis; i++)
+        rows *= (uint64_t)t->dim[i];
+    if (t->dim[w->axis] % w->parts || !rows || all % (rows * w->parts))
+        return stem_fail(err, STEM_E_WRONG_SHAPE,
+                         "%.200s: '%.200s' has %lld %s, which are no %u equal parts, as weight '%.200s' wants",
+                         stem_safetensors_shard(f, t)->path, t->name, (long long)t->dim[w->axis],
+                         w->axis ? "columns" : "rows", (unsigned)w->parts, w->b->name);
+    t->dim[w->axis] /= w->parts;
+    t->bytes /= w->parts;
+    *p = (struct stem_weight_piece){.bytes = all / rows / w->parts, .rows = rows, .pitch = all / rows};
+    p->from = t->data = (const char *)t->data + p->bytes * w->part;
+    return STEM_OK;
+}
+
 /* ---- which tensors ---- */
 
 static enum stem_status one_tensor(const struct stem_safetensors *f, const struct stem_safetensor *t,
@@ -160,7 +210,7 @@ static enum stem_status one_tensor(const struct stem_safetensors *f, const struc
     const struct wanted want = {.b = b};
     if (!fits(t, &want) || t->bytes != b->bytes)
         return does_not_fit(f, t, &want, err);
-    w->pieces[w->n++] = (struct stem_weight_piece){t->data, 0, t->bytes};
+    w->pieces[w->n++] = (struct stem_weight_piece){.from = t->data, .bytes = t->bytes, .rows = 1};
     return STEM_OK;
 }
 
@@ -169,17 +219,22 @@ static enum stem_status one_slot(const struct stem_safetensors *f, const struct 
                                  const struct wanted *want, uint64_t at, uint64_t size, struct stem_weight *w,
                                  struct stem_rt_error *err)
 {
+    struct stem_safetensor part;
+    struct stem_weight_piece p;
     uint64_t end = at;
     for (uint32_t i = 0; i < n; i++) {
-        if (!fits(t[i], want))
-            return does_not_fit(f, t[i], want, err);
-        w->pieces[w->n++] = (struct stem_weight_piece){t[i]->data, end, t[i]->bytes};
-        end += t[i]->bytes;
+        part = *t[i];
+        enum stem_status s = narrow(f, want, &part, &p, err);
+        if (s || !fits(&part, want))
+            return s ? s : does_not_fit(f, &part, want, err);
+        p.to = end;
+        w->pieces[w->n++] = p;
+        end += part.bytes;
     }
     if (end - at == size)
         return STEM_OK;
     if (n == 1)
-        return does_not_fit(f, t[0], want, err);
+        return does_not_fit(f, &part, want, err);
     return stem_fail(err, STEM_E_WRONG_SHAPE,
                      "%.200s: '%.200s' and what follows it up to '%.200s' have %llu bytes, the program wants %llu for its "
                      "weight '%.200s': the numbers of their rows do not add up to %lld",
@@ -190,7 +245,7 @@ static enum stem_status one_slot(const struct stem_safetensors *f, const struct 
 static enum stem_status several(const struct stem_safetensors *f, const struct stem_plan_buffer *b, struct stem_sources *s,
                                 const struct stem_safetensor *const *t, struct stem_weight *w, struct stem_rt_error *err)
 {
-    const struct wanted want = {.b = b, .skip = s->star != NULL, .free = s->list != NULL};
+    const struct wanted want = {b, s->star != NULL, s->list != NULL, s->axis, s->part, s->parts};
     enum stem_status status = STEM_OK;
     if (b->bytes % s->n_star)
         return stem_fail(err, STEM_E_WRONG_SHAPE, "weight '%.200s': its %llu bytes are no %u parts", b->name,
@@ -220,6 +275,15 @@ static enum stem_status look_up(const struct stem_safetensors *f, const struct s
     return *found == n ? STEM_OK : missing(f, b, first, err);
 }
 
+/* "down[:, 0/8]" of a weight `down`: the text, not the name, says how much of the tensor it is. */
+static bool takes_part_of_itself(const struct stem_plan_buffer *b)
+{
+    struct stem_sources s;
+    char name[2 * STEM_MAX_SOURCE];
+    return b->from && !stem_sources_parse(b->from, b->rank, b->dim, &s) && s.parts > 1 && s.n_star * s.n_list == 1 &&
+           stem_sources_name(&s, 0, name, sizeof name) && !strcmp(name, b->name);
+}
+
 void stem_weight_free(struct stem_weight *w)
 {
     free(w->pieces);
@@ -230,7 +294,7 @@ enum stem_status stem_weight_find(const struct stem_safetensors *f, const struct
                                   struct stem_weight *w, struct stem_rt_error *err)
 {
     struct stem_sources s = {0};
-    const struct stem_safetensor *own = stem_safetensors_find(f, b->name), **t = NULL;
+    const struct stem_safetensor *own = takes_part_of_itself(b) ? NULL : stem_safetensors_find(f, b->name), **t = NULL;
     enum stem_status status = STEM_OK;
     memset(w, 0, sizeof *w);
     stem_error_clear(err);
@@ -281,7 +345,7 @@ enum stem_status stem_safetensors_read(const struct stem_safetensors *f, const s
     enum stem_status s = stem_weight_find(f, b, strict, &w, err);
     *found = !s && w.n;
     for (uint32_t i = 0; !s && to && i < w.n; i++)
-        memcpy((char *)to + w.pieces[i].to, w.pieces[i].from, w.pieces[i].bytes);
+        stem_weight_piece_copy(&w.pieces[i], (char *)to + w.pieces[i].to);
     stem_weight_free(&w);
     return s;
 }

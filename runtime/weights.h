@@ -7,9 +7,11 @@
 
 #include "mainstem_rt.h"
 
+/* `rows` runs of `bytes` that are `pitch` apart in the file and lie side by side in the buffer. */
 struct stem_weight_piece {
     const void *from;
-    uint64_t to, bytes; /* to: from the start of the buffer */
+    uint64_t to; /* from the start of the buffer */
+    uint64_t bytes, rows, pitch;
 };
 
 struct stem_weight {
@@ -21,5 +23,8 @@ struct stem_weight {
 enum stem_status stem_weight_find(const struct stem_safetensors *f, const struct stem_plan_buffer *b, bool strict,
                                   struct stem_weight *w, struct stem_rt_error *err);
 void stem_weight_free(struct stem_weight *w);
+uint64_t stem_weight_piece_bytes(const struct stem_weight_piece *p);
+/* Its bytes, side by side. */
+void stem_weight_piece_copy(const struct stem_weight_piece *p, void *to);
 
 #endif

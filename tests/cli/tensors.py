@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tensors.py write FILE NAME=v,v,...:ROWS ... | show FILE: .safetensors files with nothing but Python."""
+"""tensors.py write FILE NAME=v,v,...:ROWS ... | show FILE...: .safetensors files with nothing but Python.
+
+Of several files, `show` prints the sums."""
 import json
 import struct
 import sys
@@ -19,7 +21,7 @@ def write(path, tensors):
         f.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def show(path):
+def read(path):
     with open(path, "rb") as f:
         n, = struct.unpack("<Q", f.read(8))
         header, data = json.loads(f.read(n)), f.read()
@@ -30,10 +32,15 @@ def show(path):
             values = struct.unpack(f"<{len(part) // 4}f", part)
         else:
             values = [struct.unpack("<f", b"\0\0" + part[i:i + 2])[0] for i in range(0, len(part), 2)]
-        print(name, t["dtype"], t["shape"], *(f"{v:g}" for v in values))
+        yield name, t["dtype"], t["shape"], values
+
+
+def show(paths):
+    for same in zip(*map(read, paths)):
+        print(*same[0][:3], *(f"{sum(v):g}" for v in zip(*(t[3] for t in same))))
 
 
 if sys.argv[1] == "write":
     write(sys.argv[2], sys.argv[3:])
 else:
-    show(sys.argv[2])
+    show(sys.argv[2:])

@@ -35,6 +35,27 @@ MAINSTEM_LIBCUDA=$BUILDDIR/.libs/libfakegpu.so MAINSTEM_NVRTC=$BUILDDIR/.libs/li
     --save="$scratch/gpu" >"$scratch/log" 2>&1
 is 'the GPU' "$? $(python3 -B "$here/tensors.py" show "$scratch/gpu")" "0 $(echo "$want" | grep '^[by]')"
 
+# Ranks that load their parts of one checkpoint: what they compute adds up to what one that has all of it computes.
+cat >"$scratch/ranks.stem" <<'END'
+module ranks;
+const RANKS = 1, RANK = 0, H = 4, I = 4 / RANKS;
+model net(x: f32[1, H]) -> (y: f32[1, H]) {
+  weight w13: f32[2 * I, H] = "{gate,up}[{RANK}/{RANKS}]", w2: f32[H, I] = "down[:, {RANK} / {RANKS}]";
+  return linear(silu_mul(linear(x, w13)), w2);
+}
+END
+python3 -B "$here/tensors.py" write "$scratch/mlp" gate=1,2,-3,1,0,2,1,-1,2,2,1,1,-1,0,3,1:4 up=1,0,2,1,-1,1,1,3,2,0,1,-2,1,1,1,1:4 \
+    down=1,-2,3,4,5,1,-7,2,9,8,1,-1,3,1,2,5:4
+python3 -B "$here/tensors.py" write "$scratch/one" x=1,2,3,-1:1
+for rank in '1 0' '2 0' '2 1'; do
+    "$MAINSTEM" run "$scratch/ranks.stem" -D RANKS=${rank% *} -D RANK=${rank#* } --device=cpu --weights="$scratch/mlp" \
+        --input="$scratch/one" --save="$scratch/rank$rank" >"$scratch/log" 2>&1 || cat "$scratch/log"
+done
+is 'the sum of two ranks' "$(python3 -B "$here/tensors.py" show "$scratch/rank2 0" "$scratch/rank2 1")" \
+    "$(python3 -B "$here/tensors.py" show "$scratch/rank1 0")"
+"$MAINSTEM" run "$scratch/ranks.stem" -D RANKS=2 -D RANK=2 --device=cpu --weights="$scratch/mlp" >"$scratch/log" 2>&1
+is 'a rank that is none' "$? $(grep -c 'R below N' "$scratch/log")" '1 2'
+
 fails() { # STATUS WORDS ARGUMENT...
     status=$1 words=$2 && shift 2
     "$MAINSTEM" run "$file" --device=cpu "$@" >"$scratch/log" 2>&1

@@ -84,17 +84,17 @@ static const char named_text[] = "module named;\n"
                                  "  return x * w;\n"
                                  "}\n"
                                  "model m(x: f32[2, 4]) -> f32[2, 4] {\n"
-                                 "  weight own: f32[4], scale: f32[4] = \"scale\";\n"
-                                 "  return l[1](l[0](x)) * own + scale;\n"
+                                 "  weight own: f32[4], scale: f32[4] = \"scale\", part: f32[2, 4] = \"part[:, {OFFSET - 2}/2]\";\n"
+                                 "  return l[1](l[0](x)) * own + scale + part;\n"
                                  "}\n";
 
 /* Two layers of [2, 4]: four tensors each, of one element but for b, which has three; contents count on. */
 static void write_checkpoint(char path[], bool whole)
 {
     char header[2000];
-    float data[24];
+    float data[40];
     size_t len = 8, at = 0;
-    for (int i = 0; i < 24; i++)
+    for (int i = 0; i < 40; i++)
         data[i] = (float)i;
     for (int layer = 3; layer < 5; layer++)
         for (int k = 0; k < 2; k++)
@@ -106,6 +106,7 @@ static void write_checkpoint(char path[], bool whole)
                 at += n;
             }
     len += (size_t)snprintf(header + len, sizeof header - len, ",\"own\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[64,80]}");
+    len += (size_t)snprintf(header + len, sizeof header - len, ",\"part\":{\"dtype\":\"F32\",\"shape\":[2,8],\"data_offsets\":[96,160]}");
     if (whole)
         len += (size_t)snprintf(header + len, sizeof header - len, ",\"scale\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}");
     header[len++] = '}';
@@ -115,6 +116,16 @@ static void write_checkpoint(char path[], bool whole)
     CU_ASSERT_FATAL(fd >= 0);
     CU_ASSERT(write(fd, header, len) == (ssize_t)len && write(fd, data, sizeof data) == sizeof data);
     close(fd);
+}
+
+/* Two rows of 4, the second halves of rows of 8. */
+static bool second_halves(const struct stem_exec *e, const char *name, float first)
+{
+    const float *at = (const float *)(uintptr_t)stem_exec_address(e, stem_exec_find(e, name));
+    bool right = at != NULL;
+    for (int i = 0; i < 8 && right; i++)
+        right = at[i] == first + (float)(i < 4 ? 4 + i : 8 + i);
+    return right;
 }
 
 /* Values from `first` on in device memory, which is the host's. */
@@ -166,11 +177,12 @@ static void named(void)
             CU_ASSERT_PTR_NOT_NULL(strstr(err.message, "has no tensor 'scale'"));
             CU_ASSERT_EQUAL(stem_exec_address(e, stem_exec_find(e, "own")), 0); /* nothing was copied */
             CU_ASSERT_EQUAL(stem_exec_load(e, f, &loaded, &err), STEM_OK);
-            CU_ASSERT_EQUAL(loaded, 3);
+            CU_ASSERT_EQUAL(loaded, 4);
         }
         CU_ASSERT(counts_from(e, "l[0].w", 8, 0));
         CU_ASSERT(counts_from(e, "l[1].w", 8, 8));
         CU_ASSERT(counts_from(e, "own", 4, 16));
+        CU_ASSERT(second_halves(e, "part", 24));
         CU_ASSERT(whole ? counts_from(e, "scale", 4, 20) : stem_exec_address(e, stem_exec_find(e, "scale")) == 0);
         stem_safetensors_close(f);
         unlink(path);

@@ -99,6 +99,10 @@ static void what_names_stand_for(void)
         {"{x,yy}.w", "x.w yy.w"},
         {"a.{*}.{p,,q}.w", "a.0.p.w a.0..w a.0.q.w a.1.p.w a.1..w a.1.q.w a.2.p.w a.2..w a.2.q.w"},
         {"{up,down}{*}", "up0 down0 up1 down1 up2 down2"},
+        {"a.{*}[1/2]", "a.0 a.1 a.2"},
+        {"{xx,yy}[ :, 0 / 8 ]", "xx yy"},
+        {"moe[3].w[1]", "moe[3].w[1]"}, /* brackets without a '/' are the name's */
+        {"moe[3/4].w", "moe[3/4].w"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct stem_plan_buffer b = weight(rows[i].from, STEM_F32, 3, dim);
@@ -118,6 +122,25 @@ static void what_names_stand_for(void)
     CU_ASSERT(!stem_weight_source(&none, 0, name, sizeof name));
 }
 
+static void parts_of_tensors(void)
+{
+    static const struct {
+        const char *from;
+        uint32_t axis, part, parts; /* parts 0: none */
+    } rows[] = {
+        {"a", 0, 0, 0},          {"a[1]", 0, 0, 0},         {"a[0/1]", 0, 0, 0},       {"a[3/8]", 0, 3, 8},
+        {"a[:, 3/8]", 1, 3, 8}, {"a[:,65535/65536]", 1, 65535, 65536}, {"b[2][ 7 / 9 ]", 0, 7, 9},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct stem_plan_buffer b = weight(rows[i].from, STEM_F32, 2, (int64_t[]){3, 4});
+        uint32_t axis = 0, part = 0, parts = 0;
+        CU_ASSERT_EQUAL(stem_weight_part(&b, &axis, &part, &parts), rows[i].parts != 0);
+        CU_ASSERT(axis == rows[i].axis && part == rows[i].part && parts == rows[i].parts);
+    }
+    uint32_t n;
+    CU_ASSERT(!stem_weight_part(NULL, &n, &n, &n));
+}
+
 static void what_is_no_name(void)
 {
     static const int64_t dim[] = {3, 4};
@@ -129,6 +152,8 @@ static void what_is_no_name(void)
         {"", 2, "empty"},           {"a{", 2, "without a '}'"},     {"a}", 2, "without a '{'"},   {"{a}", 2, "two names"},
         {"{}", 2, "two names"},     {"{*}{*}", 2, "two {*}"},       {"{a,b}{c,d}", 2, "two lists"}, {"{*-1}", 2, "{*+N}"},
         {"{*+}", 2, "{*+N}"},       {"{*+1x}", 2, "{*+N}"},         {"{*+99999999999}", 2, "{*+N}"}, {"{{a,b}}", 2, "inside of braces"},
+        {"a[8/8]", 2, "R below N"}, {"a[1/]", 2, "[R/N]"},          {"a[:, :, 1/2]", 2, "[R/N]"}, {"a[-1/2]", 2, "[R/N]"},
+        {"a[1/2/3]", 2, "[R/N]"},   {"a[1/99999]", 2, "at most 65536"}, {"[1/2]", 2, "no tensor"},  {"a[1/9999999]", 2, "[R/N]"},
         {"a\n", 2, "control"},      {"{*}", 0, "first size"},       {"{a,b}", 0, "along a size"},  {"{*}{a,b}", 1, "along a size"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -187,7 +212,7 @@ static void tensors_of_a_weight(void)
         enum stem_dtype dtype;
         uint32_t rank;
         int64_t dim[3];
-        int first[8]; /* of each run of bytes, and its length, -1 at the end */
+        int first[14]; /* of each run of bytes, and its length, -1 at the end */
     } rows[] = {
         {"own", STEM_F32, 2, {2, 2}, {1, 16, -1}},
         {"{q,k,v}", STEM_BF16, 2, {7, 3}, {10, 24, 40, 12, 60, 6, -1}}, /* rows are not the same number */
@@ -204,6 +229,15 @@ static void tensors_of_a_weight(void)
         {"p.{*}", STEM_NVFP4, 2, {2, 8}, {0, 8, -1}},
         {"{p.0,p.1}", STEM_NVFP4, 2, {2, 8}, {0, 8, -1}},
         {"{packed,p.0}", STEM_NVFP4, 2, {5, 8}, {0, 16, 0, 4, -1}},
+        {"q[1/2]", STEM_BF16, 2, {2, 3}, {22, 12, -1}}, /* rows 2 and 3 */
+        {"q[2/4]", STEM_BF16, 2, {1, 3}, {22, 6, -1}},
+        {"q[:, 1/3]", STEM_BF16, 2, {4, 1}, {12, 2, 18, 2, 24, 2, 30, 2, -1}}, /* the middle column */
+        {"q[1/2]", STEM_BF16, 3, {1, 2, 3}, {22, 12, -1}},                     /* and then split */
+        {"{q,k}[1/2]", STEM_BF16, 2, {3, 3}, {22, 12, 46, 6, -1}},             /* of each its second half */
+        {"e.{*}.g[1/2]", STEM_U8, 3, {3, 1, 4}, {4, 4, 16, 4, 28, 4, -1}},
+        {"e.{*}.g[:, 1/2]", STEM_U8, 3, {3, 2, 2}, {2, 2, 6, 2, 14, 2, 18, 2, 26, 2, 30, 2, -1}},
+        {"packed[3/4]", STEM_NVFP4, 2, {1, 8}, {12, 4, -1}},
+        {"packed[:, 1/2]", STEM_NVFP4, 2, {4, 4}, {2, 2, 6, 2, 10, 2, 14, 2, -1}},
         {"model.layers.3.mlp.gate.weight", STEM_F8E4M3, 2, {2, 2}, {7, 4, -1}},
         {"model.layers.3.mlp.gate.weight", STEM_U8, 2, {2, 2}, {7, 4, -1}}, /* bytes hold anything of 8 bits */
     };
@@ -232,6 +266,11 @@ static void tensors_of_a_weight(void)
     b.name = "own";
     CU_ASSERT_EQUAL(read_weight(&b, true, got, &found, NULL), STEM_OK);
     CU_ASSERT(found && got[0] == 1);
+    /* But not before a part of itself. */
+    b = weight("own[1/2]", STEM_F32, 2, (int64_t[]){1, 2});
+    b.name = "own";
+    CU_ASSERT_EQUAL(read_weight(&b, true, got, &found, NULL), STEM_OK);
+    CU_ASSERT(found && got[0] == 9);
     drop_dir();
 }
 
@@ -259,6 +298,10 @@ static void tensors_that_do_not_fit(void)
         {"own", STEM_NVFP4, 2, {4, 8}, STEM_E_WRONG_DTYPE, "'own' is F32[2, 2], the program wants U8 with 16 bytes"},
         {"model.layers.3.mlp.gates.weight", STEM_F8E4M3, 2, {2, 2}, STEM_E_MISSING, "the nearest is 'model.layers.3.mlp.gate.weight'"},
         {"nothing.like.it.at.all", STEM_F32, 1, {2}, STEM_E_MISSING, "has no tensor 'nothing.like.it.at.all', which is wanted for weight 'w'"},
+        {"q[0/3]", STEM_BF16, 2, {1, 3}, STEM_E_WRONG_SHAPE, "'q' has 4 rows, which are no 3 equal parts, as weight 'w' wants"},
+        {"words[:, 0/2]", STEM_NVFP4, 2, {4, 4}, STEM_E_WRONG_SHAPE, "'words' has 1 columns, which are no 2 equal parts"},
+        {"q[:, 0/3]", STEM_BF16, 2, {4, 2}, STEM_E_WRONG_SHAPE, "part 0 of 3 of 'q' is BF16[4, 1], the program wants BF16[4, 2]"},
+        {"s.1[:, 0/2]", STEM_F32, 1, {1}, STEM_E_WRONG_SHAPE, "'s.1' has 1 sizes, and weight 'w' wants a part of its columns"},
         {NULL, STEM_F32, 1, {2}, STEM_E_MISSING, "has no tensor 'w'"},
     };
     make_dir();
@@ -384,9 +427,9 @@ static void damaged_bytes(void)
         if (stem_safetensors_open(dir, &f, NULL))
             continue;
         opened++;
-        static const char *const from[] = {"own", "{q,k,v}", "e.{*}.{g,u}", "s.{*}", "packed"};
+        static const char *const from[] = {"own", "{q,k,v}", "e.{*}.{g,u}", "s.{*}", "packed", "q[1/2]", "e.{*}.g[:, 1/2]"};
         for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
-            struct stem_plan_buffer b = weight(from[i], i < 2 ? STEM_BF16 : i == 4 ? STEM_NVFP4 : STEM_U8, 3, (int64_t[]){2, 3, 4});
+            struct stem_plan_buffer b = weight(from[i], i < 2 || i == 5 ? STEM_BF16 : i == 4 ? STEM_NVFP4 : STEM_U8, 3, (int64_t[]){2, 3, 4});
             uint8_t *to = malloc(b.bytes);
             bool found;
             stem_safetensors_read(f, &b, false, to, &found, NULL);
@@ -399,6 +442,7 @@ static void damaged_bytes(void)
     drop_dir();
 }
 
-UNIT_MAIN("checkpoints", {"what names stand for", what_names_stand_for}, {"what is no name", what_is_no_name},
+UNIT_MAIN("checkpoints", {"what names stand for", what_names_stand_for}, {"parts of tensors", parts_of_tensors},
+          {"what is no name", what_is_no_name},
           {"tensors of a weight", tensors_of_a_weight}, {"tensors that do not fit", tensors_that_do_not_fit},
           {"several files", shards}, {"damaged bytes", damaged_bytes})
