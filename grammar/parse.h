@@ -21,6 +21,7 @@ struct stem_parse {
     struct stem_ident last_name; /* if the token before the last one was a name: it, for "did you mean" */
     struct stem_ident this_name;
     uint32_t last_end, this_end; /* where those two tokens end */
+    uint32_t bad_end;           /* behind the last byte that starts no token */
     bool deep;                  /* too deep was reported: once is enough */
 };
 

@@ -545,18 +545,18 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
     yysymbol_kind_t expected[YYNTOKENS];
     bool set[YYNTOKENS] = {false}, all[YYNTOKENS];
     const char *keyword[YYNTOKENS];
+    if (p->bad_end > p->last_end && p->bad_end <= yypcontext_location(ctx)->begin)
+        return 0; /* "x @ w": the '@' was complained about, which is enough */
     int n = yypcontext_expected_tokens(ctx, expected, YYNTOKENS);
     for (int i = 0; i < n; i++)
         set[expected[i]] = true;
-    for (int k = 0; k < YYNTOKENS; k++) {
+    memcpy(all, set, sizeof all);
+    for (int k = 0; k < YYNTOKENS; k++)
         keyword[k] = yysymbol_name((yysymbol_kind_t)k);
-        all[k] = set[k];
-    }
     const char *summary[4];
     uint32_t n_summary = summarise(set, summary);
     struct stem_out list = {0};
     expected_list(set, summary, n_summary, &list);
-
     yysymbol_kind_t token = yypcontext_token(ctx);
     struct stem_span at = *yypcontext_location(ctx), place = error_place(p, at, all[CHAR(';')]);
     int len = (int)(at.end - at.begin);
