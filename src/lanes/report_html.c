@@ -10,6 +10,21 @@
 #define COLUMN 26
 #define ROW 16
 
+static const char head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Lanes</title>\n"
+    "<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
+    ":root{color-scheme:light dark}body{font:14px/1.45 system-ui,sans-serif;margin:20px 28px}h2{font-size:17px;overflow-wrap:anywhere}"
+    "pre{font:12.5px/1.3 ui-monospace,\"DejaVu Sans Mono\",monospace;overflow-x:auto}.g{overflow-x:auto}"
+    "text{font:11px ui-monospace,monospace;fill:currentColor}.o{stroke:currentColor;stroke-width:1.5}"
+    ".e{stroke:#8888}.p{stroke:#58c;stroke-dasharray:2 2}.r{stroke:#e5534b;stroke-width:1.5;stroke-dasharray:5 3}"
+    "ul{list-style:none;display:flex;flex-wrap:wrap;gap:2px 22px;padding:0;margin:6px 0}li svg{vertical-align:middle;margin-right:6px}"
+    "\n</style></head><body>\n<p>Columns are lanes, nodes go downwards in the driver's order.</p>\n<ul>"
+    "<li><svg width=\"14\" height=\"14\"><circle cx=\"7\" cy=\"7\" r=\"4\" fill=\"#58c\"/></svg>a node, in the colour of its lane"
+    "<li><svg width=\"14\" height=\"14\"><circle class=\"o\" cx=\"7\" cy=\"7\" r=\"6\" fill=\"#58c\"/></svg>it opens the lane"
+    "<li><svg width=\"26\" height=\"8\"><line class=\"e\" x1=\"0\" y1=\"4\" x2=\"26\" y2=\"4\"/></svg>an edge"
+    "<li><svg width=\"26\" height=\"8\"><line class=\"p\" x1=\"0\" y1=\"4\" x2=\"26\" y2=\"4\"/></svg>a programmatic edge"
+    "<li><svg width=\"26\" height=\"8\"><line class=\"r\" x1=\"0\" y1=\"4\" x2=\"26\" y2=\"4\"/></svg>an edge of the repair</ul>\n";
+
 static void put_escaped(const char *s, struct stem_out *o)
 {
     for (; *s; s++)
@@ -48,7 +63,7 @@ static void put_node(const struct stem_lane_report *r, uint32_t v, uint32_t row,
         o,
         "<circle cx=\"%u\" cy=\"%u\" r=\"%u\" fill=\"hsl(%u 60%% 55%%)\"%s><title>node %u, lane %u</title>"
         "</circle><text x=\"%u\" y=\"%u\">%u ",
-        x_of(r, v), y, opens ? 6 : 4, lane * 222 % 360, opens ? " stroke=\"black\"" : "", v, lane, text_x, y + 4, v);
+        x_of(r, v), y, opens ? 6 : 4, lane * 222 % 360, opens ? " class=\"o\"" : "", v, lane, text_x, y + 4, v);
     if (g->name && g->name[v])
         put_escaped(g->name[v], o);
     stem_out_str(o, "</text>\n");
@@ -73,7 +88,7 @@ static void put_graph(const struct stem_lane_report *r, struct stem_out *o)
     stem_out_printf(o, "</h2>\n<pre>");
     put_escaped(stem_out_text(&text), o);
     stem_out_free(&text);
-    stem_out_printf(o, "</pre>\n%s<svg width=\"%u\" height=\"%u\">\n",
+    stem_out_printf(o, "</pre>\n%s<div class=\"g\"><svg width=\"%u\" height=\"%u\">\n",
                     drawn < r->lanes.n_order ? "<p>Only the first 4000 nodes are drawn.</p>\n" : "", text_x + 500,
                     drawn * ROW + 4);
     for (uint32_t i = 0; i < g->n_edges; i++)
@@ -82,18 +97,13 @@ static void put_graph(const struct stem_lane_report *r, struct stem_out *o)
         put_edge(r, row, r->repair.edges[i], "r", o);
     for (uint32_t i = 0; i < drawn; i++)
         put_node(r, r->lanes.order[i], i, text_x, o);
-    stem_out_str(o, "</svg>\n");
+    stem_out_str(o, "</svg></div>\n");
     stem_arena_free(a);
 }
 
 void stem_lanes_report_html(const struct stem_lane_report *r, uint32_t n, struct stem_out *o)
 {
-    stem_out_str(
-        o, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Lanes</title>\n<style>\n"
-           "body{font:14px sans-serif;margin:2em} text{font:11px monospace} .e{stroke:#bbb}"
-           " .p{stroke:#58c;stroke-dasharray:2 2} .r{stroke:#d22;stroke-dasharray:5 3}\n</style></head><body>\n"
-           "<p>Columns are lanes, nodes go downwards in the driver's order; a ring marks a node that opens a lane."
-           " Dotted: programmatic edges. Red: edges of the repair.</p>\n");
+    stem_out_str(o, head);
     for (uint32_t i = 0; i < n; i++)
         put_graph(&r[i], o);
     stem_out_str(o, "</body></html>\n");
