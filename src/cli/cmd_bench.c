@@ -7,77 +7,78 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
-#include "cli/gpu_check.h"
-#include "cli/tune.h"
+#include "base/str.h"
+#include "cli/bench.h"
 
-enum { ONE, ONE_PDL, MAIN, MAIN_PDL, SIDE, SIDE_PDL, AUTO_PDL, N_PLANS, N_WAYS = 9 };
-enum { MOST_STATE = 256 << 20 /* bytes of state that are fetched and compared for each way */ };
-
-struct bench {
-    struct stem_cli_compile compile;
-    uint32_t iters;
-    uint64_t seed;
+const struct bench_kind bench_kinds[BENCH_KINDS] = {
+    {"one-nopdl", "one stream, no PDL", "captured", BENCH_ONE, STEM_RUN_BY_CAPTURE},
+    {"one", "one stream", "captured", BENCH_ONE_PDL, STEM_RUN_BY_CAPTURE},
+    {"main-nopdl", "main-first, no PDL", "captured", BENCH_MAIN, STEM_RUN_BY_CAPTURE},
+    {"main", "main-first", "captured", BENCH_MAIN_PDL, STEM_RUN_BY_CAPTURE},
+    {"main-nodes", "main-first", "node by node", BENCH_MAIN_PDL, STEM_RUN_BY_NODES},
+    {"side-nopdl", "side-first, no PDL", "captured", BENCH_SIDE, STEM_RUN_BY_CAPTURE},
+    {"side", "side-first", "captured", BENCH_SIDE_PDL, STEM_RUN_BY_CAPTURE},
+    {"chosen", "chosen streams", "captured", BENCH_AUTO_PDL, STEM_RUN_BY_CAPTURE},
+    {"chosen-nodes", "chosen streams", "node by node", BENCH_AUTO_PDL, STEM_RUN_BY_NODES},
 };
 
-static const struct {
-    const char *schedule, *built;
-    uint32_t plan;
-    enum stem_run_by by;
-} kinds[N_WAYS] = {
-    {"one stream, no PDL", "captured", ONE, STEM_RUN_BY_CAPTURE},
-    {"one stream", "captured", ONE_PDL, STEM_RUN_BY_CAPTURE},
-    {"main-first, no PDL", "captured", MAIN, STEM_RUN_BY_CAPTURE},
-    {"main-first", "captured", MAIN_PDL, STEM_RUN_BY_CAPTURE},
-    {"main-first", "node by node", MAIN_PDL, STEM_RUN_BY_NODES},
-    {"side-first, no PDL", "captured", SIDE, STEM_RUN_BY_CAPTURE},
-    {"side-first", "captured", SIDE_PDL, STEM_RUN_BY_CAPTURE},
-    {"chosen streams", "captured", AUTO_PDL, STEM_RUN_BY_CAPTURE},
-    {"chosen streams", "node by node", AUTO_PDL, STEM_RUN_BY_NODES},
-};
-
-struct way {
-    struct stem_replay replay;
-    struct stem_graph_info info;
-    double *us;
-    uint32_t lanes;
-    bool same;
-};
-
-struct state {
-    struct stem_gpu *g;
-    struct stem_compiled *compiled[N_PLANS];
-    struct stem_cli_exec exec[N_PLANS];
-    struct way way[N_WAYS];
-    uint32_t variant;
-    double bandwidth;
-    struct stem_bench_bytes bytes;
-};
-
-enum { OPT_ITERS = 0x300, OPT_SEED };
+enum { OPT_ITERS = 0x300, OPT_SEED, OPT_WAYS, OPT_JSON };
 
 static const struct argp_option options[] = {
     {"iters", OPT_ITERS, "N", 0, "Replays of each way to time (default 50)", 11},
     {"seed", OPT_SEED, "N", 0, "Of the random weights and inputs (default 1)", 11},
+    {"ways", OPT_WAYS, "LIST", 0,
+     "Which to compare (default all): one-nopdl, one, main-nopdl, main, main-nodes, side-nopdl, side, chosen, chosen-nodes",
+     11},
+    {"json", OPT_JSON, "FILE", 0, "Write what is printed, and more digits of it, as JSON", 11},
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
 
+static void parse_ways(struct bench_options *o, const char *list, struct argp_state *state)
+{
+    const char *names[BENCH_KINDS + 1] = {[BENCH_KINDS] = "all"};
+    for (uint32_t k = 0; k < BENCH_KINDS; k++) {
+        names[k] = bench_kinds[k].name;
+        o->way[k] = false;
+    }
+    for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
+        char one[64];
+        bool known = false;
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(p, ","), p);
+        for (uint32_t k = 0; k < BENCH_KINDS; k++)
+            if (!strcmp(one, "all") || !strcmp(one, names[k]))
+                o->way[k] = known = true;
+        const char *near = stem_nearest(one, names, BENCH_KINDS + 1);
+        if (!known)
+            argp_error(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < BENCH_KINDS; k++)
+        n += o->way[k];
+    if (!n)
+        argp_error(state, "--ways wants at least one");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    struct bench *b = state->input;
+    struct bench_options *o = state->input;
     char *end;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &b->compile; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &o->compile; return 0;
+    case OPT_WAYS: parse_ways(o, arg, state); return 0;
+    case OPT_JSON: o->json = arg; return 0;
     case OPT_ITERS:
     case OPT_SEED: {
         unsigned long n = strtoul(arg, &end, 10);
         if (*end || end == arg || (key == OPT_ITERS && (n < 1 || n > 100000)))
             argp_error(state, "--iters and --seed take numbers, not '%s'", arg);
         if (key == OPT_ITERS)
-            b->iters = (uint32_t)n;
+            o->iters = (uint32_t)n;
         else
-            b->seed = n;
+            o->seed = n;
         return 0;
     }
     default: return ARGP_ERR_UNKNOWN;
@@ -89,224 +90,52 @@ static const struct argp argp = {options, parse, "FILE",
                                  "against each other and against the floor by bytes on a GPU.",
                                  children, 0, 0};
 
-static bool compile_all(struct bench *b, struct state *s, int *status)
+static double seconds(void)
 {
-    for (uint32_t i = 0; i < N_PLANS; i++) {
-        struct stem_cli_compile c = b->compile;
-        struct stem_options *o = &c.args.options;
-        o->one_stream = i == ONE || i == ONE_PDL;
-        o->order = i == SIDE || i == SIDE_PDL ? STEM_ORDER_SIDE_FIRST : STEM_ORDER_MAIN_FIRST;
-        if (i == ONE || i == MAIN || i == SIDE)
-            o->pdl = STEM_PDL_OFF;
-        o->ignore_pins |= i == AUTO_PDL;
-        c.no_warnings = true; /* side-first is warned about, rightly; here it is wanted */
-        if (i != MAIN_PDL && i != AUTO_PDL)
-            c.remarks = NULL;
-        s->compiled[i] = stem_cli_compile(&c, status);
-        if (!s->compiled[i] || !s->compiled[i]->plan)
-            return false;
-    }
-    return true;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static bool build(struct state *s, uint32_t w, struct stem_rt_error *err)
+static int bench(struct bench *b)
 {
-    struct way *x = &s->way[w];
-    x->replay.e = &s->exec[kinds[w].plan];
-    return stem_replay_new(s->g, s->variant, kinds[w].by, &x->replay, err);
-}
-
-static bool build_all(struct state *s, struct stem_rt_error *err)
-{
-    for (uint32_t w = 0; w < N_WAYS; w++) {
-        if (!build(s, w, err))
-            return false;
-        stem_graph_info(s->way[w].replay.graph, &s->way[w].info);
-    }
-    return true;
-}
-
-static bool time_all(struct state *s, uint32_t iters, struct stem_rt_error *err)
-{
-    struct stem_timer *t = NULL;
-    bool fine = stem_timer_new(s->g->rt, &t, err) == STEM_OK;
-    struct stem_progress bar = stem_progress_start("timing");
-    for (uint32_t i = 0; fine && i < iters + 3; i++) {
-        for (uint32_t w = 0; fine && w < N_WAYS; w++) {
-            double us;
-            fine = stem_timer_start(t, s->g->stream, err) == STEM_OK && stem_replay(s->g, &s->way[w].replay, err) &&
-                   stem_timer_stop(t, s->g->stream, &us, err) == STEM_OK;
-            if (fine && i >= 3)
-                s->way[w].us[i - 3] = us;
-        }
-        stem_progress_step(&bar, i, iters + 3);
-    }
-    stem_progress_end(&bar);
-    stem_timer_free(t);
-    return fine;
-}
-
-static bool same_bits(struct state *s, struct stem_rt_error *err)
-{
-    struct stem_results first = {0}, r;
-    const char *where;
-    bool fine = true;
-    for (uint32_t w = 0; fine && w < N_WAYS; w++) {
-        fine = stem_gpu_execute(s->g, &s->way[w].replay, true, &r, err);
-        if (!fine)
-            break;
-        if (w == 0) {
-            first = r;
-            s->way[w].same = true;
-            continue;
-        }
-        s->way[w].same = stem_results_same(&s->exec[ONE].plan->variants[s->variant], &r, &first, &where);
-        stem_results_free(&r);
-    }
-    stem_results_free(&first);
-    return fine;
-}
-
-static uint64_t state_bytes(const struct stem_plan *p)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < p->n_external; i++)
-        n += p->variants[0].buffers[i].kind == STEM_BUFFER_STATE ? p->variants[0].buffers[i].bytes : 0;
-    return n;
-}
-
-static void free_graphs(struct state *s)
-{
-    for (uint32_t w = 0; w < N_WAYS; w++)
-        stem_replay_free(s->g, &s->way[w].replay);
-}
-
-/* Kernel records change timing, so lanes are read in a second pass, each way launched once, in order. */
-static void measure_lanes(struct state *s)
-{
+    struct bench_cubins cubins = {0};
     struct stem_rt_error err;
-    struct stem_audit *audit;
-    const struct stem_audit_record *records;
-    uint32_t n, *lanes = NULL;
-    if (stem_audit_start(NULL, &audit, &err) != STEM_OK)
-        return;
-    bool fine = true;
-    free_graphs(s);
-    for (uint32_t w = 0; fine && w < N_WAYS; w++)
-        fine = build(s, w, &err) && stem_replay(s->g, &s->way[w].replay, &err) &&
-               stem_rt_synchronize(s->g->rt, s->g->stream, &err) == STEM_OK;
-    if (fine && stem_audit_stop(audit, &records, &n, &err) == STEM_OK) {
-        uint32_t replays = stem_audit_lanes(audit, &lanes);
-        for (uint32_t w = 0; w < N_WAYS && replays == N_WAYS; w++)
-            s->way[w].lanes = lanes[w];
-        if (replays != N_WAYS)
-            stem_cli_error("the audit saw %u graph launches, not %d; lanes are not shown", replays, (int)N_WAYS);
-        free(lanes);
-    }
-    stem_audit_free(audit);
-}
-
-/* Bytes that the ops of a schedule must move. */
-static int print_table(const struct state *s, uint32_t iters)
-{
-    const struct stem_plan *p = s->exec[ONE].plan;
-    const struct stem_rt_info *info = &s->g->info;
-    double floor = 1e6 * s->bytes.moved / s->bandwidth;
-    int status = STEM_EXIT_OK;
-    printf("%s%s", s->variant ? "\n" : "", p->name);
-    for (uint32_t i = 0; i < p->n_dims; i++)
-        printf(", %s = %lld", p->dims[i], (long long)p->variants[s->variant].dim[i]);
-    printf(", %s, driver %d.%d, median of %u replays; floor %.1f us: %s at the %.2f TB/s of a copy", info->name,
-           info->driver / 1000, info->driver % 1000 / 10, iters, floor, stem_cli_bytes((uint64_t)s->bytes.moved),
-           s->bandwidth / 1e12);
-    if (s->bytes.n_experts)
-        printf("; %.1f experts chosen in a layer", s->bytes.experts / s->bytes.n_experts);
-    printf("\n\n");
-    printf("| schedule | graph | nodes | edges | programmatic | lanes predicted | lanes measured | instantiate | memory | replay "
-           "| over the floor | same bits |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-    double base = stem_quantile(s->way[0].us, iters, 0.5);
-    for (uint32_t w = 0; w < N_WAYS; w++) {
-        const struct way *x = &s->way[w];
-        double us = stem_quantile(x->us, iters, 0.5);
-        char lanes[16] = "-";
-        if (x->lanes)
-            snprintf(lanes, sizeof lanes, "%u", x->lanes);
-        printf("| %s | %s | %u | %u | %u | %u | %s | %.2f ms | %s | %.1f us (%.3f) | %.2f | %s |\n", kinds[w].schedule, kinds[w].built,
-               x->info.n_nodes, x->info.n_edges, x->info.n_programmatic,
-               s->exec[kinds[w].plan].plan->variants[s->variant].lanes, lanes, x->info.instantiate_us / 1000,
-               stem_cli_bytes(x->info.device_bytes > 0 ? (uint64_t)x->info.device_bytes : 0), us, us / base, us / floor,
-               x->same ? "yes" : "NO");
-        if (!x->same)
-            status = STEM_EXIT_DIFFER;
-    }
-    return status;
-}
-
-static bool load(struct bench *b, struct state *s, struct stem_rt_error *err)
-{
-    const struct stem_exec_options *none = NULL;
-    if (!stem_gpu_load(s->g, s->compiled[MAIN_PDL]->plan, s->compiled[ONE]->plan, none, err) ||
-        !tune_bandwidth(s->g, &s->bandwidth, err))
-        return false;
-    for (uint32_t i = 0; i < N_PLANS; i++)
-        if (!stem_cli_exec_new(s->g->rt, s->compiled[i]->plan, none, &s->g->many, &s->exec[i], err))
-            return false;
-    s->g->many.no_state = state_bytes(s->g->many.plan) > MOST_STATE;
-    for (uint32_t i = 0; i < N_PLANS; i++)
-        s->exec[i].no_state = s->g->many.no_state;
-    for (uint32_t w = 0; w < N_WAYS; w++)
-        s->way[w].us = stem_xmalloc(b->iters * sizeof(double));
-    return true;
-}
-
-static int bench(struct bench *b, struct state *s)
-{
-    struct stem_rt_error err;
-    int status = STEM_EXIT_OK;
-    bool fine = load(b, s, &err);
-    for (s->variant = 0; fine && s->variant < s->exec[ONE].plan->n_variants; s->variant++) {
-        fine = stem_exec_fill(s->g->many.exec, s->variant, b->seed, &err) == STEM_OK && build_all(s, &err) &&
-               same_bits(s, &err) && stem_gpu_fill_states(s->g->rt, &s->g->many, b->seed, &err) && time_all(s, b->iters, &err) &&
-               stem_bench_count(s->g, &s->exec[ONE], s->variant, &s->bytes, &err);
-        if (!fine)
-            break;
-        measure_lanes(s);
-        int one = print_table(s, b->iters);
-        status = status ? status : one;
-        free_graphs(s);
-    }
-    if (!fine)
-        status = stem_cli_rt_error(&err);
-    free_graphs(s);
-    for (uint32_t i = 0; i < N_PLANS; i++)
-        stem_exec_free(s->exec[i].exec);
-    for (uint32_t w = 0; w < N_WAYS; w++)
-        free(s->way[w].us);
+    int status = STEM_EXIT_WORLD;
+    double start = seconds();
+    bool fine = bench_compile(b, &cubins, &status);
+    b->compile_s = seconds() - start;
+    if (fine)
+        status = bench_run(b, &cubins, &err) ? bench_print(b) : stem_cli_rt_error(&err);
+    bench_free(b);
+    bench_cubins_free(&cubins);
     return status;
 }
 
 int stem_cmd_bench(int argc, char **argv)
 {
-    struct bench b = {.iters = 50, .seed = 1};
+    struct bench_options o = {.iters = 50, .seed = 1};
     struct stem_gpu g = {0};
-    struct state s = {.g = &g};
+    struct bench b = {.o = &o, .g = &g, .first = BENCH_KINDS};
     struct stem_rt_error err;
-    stem_cli_compile_init(&b.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &b);
-    g.seed = b.seed;
+    stem_cli_compile_init(&o.compile);
+    for (uint32_t k = 0; k < BENCH_KINDS; k++)
+        o.way[k] = true;
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    for (uint32_t k = 0; k < BENCH_KINDS; k++) {
+        b.n_ways += o.way[k];
+        b.first = o.way[k] && b.first == BENCH_KINDS ? k : b.first;
+    }
+    g.seed = o.seed;
     int status = STEM_EXIT_WORLD;
     if (stem_gpu_open(&g, 0, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
         status = stem_cli_rt_error(&err);
     } else {
-        b.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
-        b.compile.gpu = g.info.name;
-        if (compile_all(&b, &s, &status))
-            status = bench(&b, &s);
-        stem_gpu_unload(&g);
+        o.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
+        o.compile.gpu = g.info.name;
+        status = bench(&b);
         stem_gpu_close(&g);
     }
-    for (uint32_t i = 0; i < N_PLANS; i++)
-        stem_compiled_free(s.compiled[i]);
-    stem_cli_compile_free(&b.compile);
+    stem_cli_compile_free(&o.compile);
     return status;
 }

@@ -209,6 +209,11 @@ static void print_kernel(const struct kernel *k, const char *name, struct stem_o
     stem_out_printf(o, "// ---- end of %s ----\n", k->name);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(struct kernel *const *)a)->name, (*(struct kernel *const *)b)->name);
+}
+
 static void print_header(const struct stem_cuda *u, uint32_t i, struct stem_out *o)
 {
     stem_out_printf(o, "\n// ---- header %s ----\n", u->headers.at[i]);
@@ -221,15 +226,27 @@ static void print_switches(const struct stem_cuda *u, struct stem_out *o)
         stem_out_str(o, "#define STEM_PDL 1\n");
 }
 
+/* Kernels by name and not as they were first needed: schedules of one program, which need them in other orders, have the
+ * same text then, and with it one cubin. */
 void stem_cuda_print(const struct stem_cuda *u, const char *name, struct stem_out *o)
 {
+    struct kernel **k = stem_xmalloc((u->kernels.len + (size_t)1) * sizeof *k);
+    bool *printed = STEM_NEW_ARRAY(u->arena, bool, u->headers.len + (size_t)1);
     stem_out_printf(o, "// CUDA C of the module %s: %u kernel%s.\n", name, u->kernels.len,
                     u->kernels.len == 1 ? "" : "s");
     print_switches(u, o);
-    for (uint32_t i = 0; i < u->headers.len; i++)
-        print_header(u, i, o);
     for (uint32_t i = 0; i < u->kernels.len; i++)
-        print_kernel(u->kernels.at[i], name, o);
+        k[i] = u->kernels.at[i];
+    qsort(k, u->kernels.len, sizeof *k, by_name);
+    for (uint32_t i = 0; i < u->kernels.len; i++)
+        for (uint32_t h = 0; h < k[i]->n_headers; h++)
+            if (!printed[k[i]->header[h]]) {
+                printed[k[i]->header[h]] = true;
+                print_header(u, k[i]->header[h], o);
+            }
+    for (uint32_t i = 0; i < u->kernels.len; i++)
+        print_kernel(k[i], name, o);
+    free(k);
 }
 
 void stem_cuda_print_one(const struct stem_cuda *u, uint32_t i, const char *name, struct stem_out *o)

@@ -9,4 +9,4 @@ libtune_shim_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/fakecuda
 libtune_shim_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)
 libtune_shim_la_LIBADD = libfakecuda.la libstem-rt.la
 TESTS += %D%/tune.sh
-EXTRA_DIST += %D%/tune.sh
+EXTRA_DIST += %D%/tune.sh %D%/bench_json.py

@@ -37,6 +37,14 @@ expect() {
         failed=$((failed + 1))
     fi
 }
+# How many texts NVRTC compiled with the cached kernels of a directory.
+cold_compilations() {
+    MAINSTEM_CACHE=$1 MAINSTEM_DEBUG=cache on_stand_in "${@:2}" 2>&1 | grep -c ': compiled in '
+    return 0
+}
+table_of() {
+    echo $(sed -nE 's/^\| ([a-z][^|]*) \| (captured|node by node) .*/\1/p' "$1")
+}
 same() {
     n=$((n + 1))
     cmp "$1" "$2" && return
@@ -96,6 +104,20 @@ same() {
     # bench: every schedule, every specialisation, the floor
     expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ [KMG]iB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2
     expect 0 '^\| chosen streams \| node by node \| [0-9]+ \| .* \| yes \|$' on_stand_in bench $moe --dim T=4 --iters=2
+
+    # nine schedules have two texts of kernels, with programmatic launches and without: each goes through NVRTC once,
+    # as the runtime's own kernels do
+    expect 0 '^3$' cold_compilations "$work/cold" bench $moe --dim T=1,4 --iters=1
+    expect 0 '^0$' cold_compilations "$work/cold" bench $moe --dim T=1,4 --iters=1
+    expect 0 '^2$' cold_compilations "$work/cold2" bench $moe --dim T=1,4 --iters=1 --ways=one,chosen
+
+    # some of the ways, and the same as JSON
+    on_stand_in bench $moe --dim T=1,4 --iters=3 --ways=chosen,one-nopdl --json="$work/bench.json" >"$work/bench.txt" 2>&1
+    expect 0 '^one stream, no PDL chosen streams one stream, no PDL chosen streams$' table_of "$work/bench.txt"
+    expect 0 '^as printed$' python3 "$SRCDIR/tests/cli/bench_json.py" "$work/bench.json" "$work/bench.txt"
+    expect 2 "ways does not know 'man'; did you mean 'main'" on_stand_in bench $moe --ways=one,man
+    expect 2 'ways wants at least one' on_stand_in bench $moe --ways=
+    expect 3 'cannot write' on_stand_in bench $moe --dim T=1 --iters=1 --ways=one --json="$work/no/bench.json"
 }
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]
