@@ -2,20 +2,27 @@
 """Whole decode steps in PyTorch, as engines write them without kernels of their own: the peers of examples/models/.
 
 Variants, each captured in a CUDA graph, random weights and caches of CONTEXT positions for each token:
-    eager / compiled     torch ops as they are; or each layer through torch.compile
-    one / dual           one stream; or the shared experts on a second one, routed experts recorded first
+    eager / compiled     torch ops as they are; or attention, routed and shared experts of a layer each through torch.compile
     gather / grouped     routed experts: chosen weights gathered by index, then bmm; or torch._grouped_mm over tokens
                          sorted by expert
+    fused                compiled only: products of gathered weights as sums, which the compiler makes one kernel that
+                         reads the weights where they are
+    one / dual           one stream; or the shared experts on a second one, routed experts recorded first; dual is
+                         measured for the way that is the fastest on one
 Latent attention is in its absorbed form: two bmm over the latent cache and a softmax (flash kernels stop at 256
 columns); grouped-query attention is scaled_dot_product_attention with the queries of a key head as rows.
 
     torch_models.py MODEL [--tokens 1,16] [--layers N] [--context 4096] [--no-compile] [--seconds 60] [--json FILE]
-Prints the copy bandwidth, the floor by bytes (weights of the experts that were chosen, caches) and the median of replays.
+    torch_models.py MODEL --warm [--tokens 1]
+Prints the copy bandwidth, the floor by bytes (weights of the experts that were chosen, caches) and the median of replays. A variant
+that fails, takes too long to compile or is left out for want of time is named with the reason, in the JSON too. --warm only
+compiles, with two layers, into the cache of TORCHINDUCTOR_CACHE_DIR; several of these can run side by side.
 """
 
 import argparse
 import json
 import math
+import signal
 import statistics
 import sys
 import time
@@ -57,6 +64,10 @@ def floor_bytes(c, tokens, context, chosen=None):
 
 
 # ---- the models ----
+
+ATTENTION = ("norm1", "norm2", "down", "q_norm", "up", "kv_norm", "kv_up", "k_norm", "o")
+ROUTED = ("gate", "bias", "w13", "w2")
+SHARED = ("s13", "s2")
 
 
 def make_weights(torch, c, layers, sets, device, dtype):
@@ -158,6 +169,11 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         y = torch.bmm(w["w13"][flat].to(x.dtype), x.repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
         return torch.bmm(w["w2"][flat].to(x.dtype), silu_mul(y).unsqueeze(2)).squeeze(2)
 
+    def fused(x, w, ids):
+        flat = ids.reshape(-1)
+        y = (w["w13"][flat].float() * x.repeat_interleave(k, 0).unsqueeze(1).float()).sum(-1).to(x.dtype)
+        return (w["w2"][flat].float() * silu_mul(y).unsqueeze(1).float()).sum(-1).to(x.dtype)
+
     def grouped(x, w, ids):
         flat = ids.reshape(-1)
         order = torch.argsort(flat, stable=True)
@@ -170,7 +186,7 @@ def make_model(torch, c, context, routed_way, side, wide=None):
 
     def routed(x, w):
         ids, scale = route(x, w)
-        y = (gather if routed_way == "gather" else grouped)(x, w, ids)
+        y = {"gather": gather, "fused": fused, "grouped": grouped}[routed_way](x, w, ids)
         return (y.view(x.shape[0], k, h).to(wide) * scale.unsqueeze(2)).sum(1).to(x.dtype)
 
     def shared(x, w):
@@ -181,25 +197,29 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         hidden = hidden + (mla if "latent" in c else gqa)(x, w, cache, rows, cos, sin)
         return hidden, F.rms_norm(hidden, (h,), w["norm2"], 1e-6)
 
+    def part(w, names):  # a compiled function then sees the same names in every layer
+        return {n: w[n] for n in names if n in w}
+
     def forward(layer_attend, layer_routed, layer_shared, weights, ids, caches, rows, cos, sin):
         hidden = weights["table"][ids]
-        for w, cache in zip(weights["layers"], caches):
-            hidden, x = layer_attend(hidden, w, cache, rows, cos, sin)
-            if "up13" in w:
-                hidden = hidden + silu_mul(x @ w["up13"].t()) @ w["up2"].t()
+        for layer, cache in zip(weights["layers"], caches):
+            hidden, x = layer_attend(hidden, part(layer, ATTENTION), cache, rows, cos, sin)
+            w, mine = part(layer, ROUTED), part(layer, SHARED)
+            if "up13" in layer:
+                hidden = hidden + silu_mul(x @ layer["up13"].t()) @ layer["up2"].t()
                 continue
             if not c["shared"]:
                 hidden = hidden + layer_routed(x, w)
                 continue
             if side is None:
-                hidden = hidden + layer_routed(x, w) + layer_shared(x, w)
+                hidden = hidden + layer_routed(x, w) + layer_shared(x, mine)
                 continue
             main, fork, join = torch.cuda.current_stream(), torch.cuda.Event(), torch.cuda.Event()
             fork.record(main)
             y = layer_routed(x, w)
             side.wait_event(fork)
             with torch.cuda.stream(side):
-                s = layer_shared(x, w)
+                s = layer_shared(x, mine)
                 join.record(side)
             main.wait_event(join)
             hidden = hidden + y + s
@@ -225,34 +245,64 @@ def copy_bandwidth(torch):
     return 2 * a.numel() / statistics.median(times[2:])
 
 
-def measure(torch, c, weights, tokens, context, way, dual, compiled, replays):
-    side = torch.cuda.Stream() if dual else None
-    attend, routed, shared, _, forward = make_model(torch, c, context, way, side)
-    if compiled:
-        attend, routed, shared = (torch.compile(f, dynamic=False, fullgraph=True) for f in (attend, routed, shared))
-    layers = len(weights["layers"])
+class Late(Exception):
+    pass
+
+
+def within(seconds, f):
+    """f(), stopped with Late after so many seconds, whatever a compiler makes of the exception on its way."""
+    late = []
+
+    def stop(*_):
+        late.append(1)
+        raise Late
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        f()
+    except Exception as e:
+        if not late:
+            raise
+        raise Late(f"not compiled within {seconds:.0f} s") from e
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def make_state(torch, c, layers, tokens, context):
+    """Ids, caches, rows and angles of a step."""
     if "latent" in c:
         shape, width = (tokens, context, c["latent"] + c["rope"]), c["rope"]
     else:
         shape, width = (2, tokens, c["kv_heads"], context, c["head"]), c["head"]
     caches = [torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_() for _ in range(layers)]
-    rows, ids = torch.arange(tokens, device="cuda"), torch.arange(tokens, device="cuda")
+    rows = torch.arange(tokens, device="cuda")
     angle = torch.full((tokens, 1), context - 1.0, device="cuda") * 10000.0 ** -(torch.arange(0, width, 2, device="cuda") / width)
-    args = (weights, ids, caches, rows, torch.cos(angle), torch.sin(angle))
+    return rows.clone(), caches, rows, torch.cos(angle), torch.sin(angle)
 
-    def run():
-        return forward(attend, routed, shared, *args)
 
-    warm = torch.cuda.Stream()
-    warm.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(warm):
-        run()
-    torch.cuda.synchronize()
+class Way:
+    """One way of computing a step; functions are compiled at their first call and kept."""
+
+    def __init__(self, torch, c, context, routed, compiled):
+        self.torch, self.c, self.context, self.routed = torch, c, context, routed
+        self.parts = make_model(torch, c, context, routed, None)[:3]
+        if compiled:
+            self.parts = [torch.compile(f, dynamic=False, fullgraph=True) for f in self.parts]
+
+    def step(self, weights, state, dual):
+        side = self.torch.cuda.Stream() if dual else None
+        forward = make_model(self.torch, self.c, self.context, self.routed, side)[4]
+        return lambda: forward(*self.parts, weights, *state)
+
+
+def replays_of(torch, run, replays):
+    """Microseconds of each replay of run() in a CUDA graph; run() was called before."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()
-    for _ in range(3):
-        graph.replay()
+    graph.replay()
     times = []
     for _ in range(replays):
         a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -261,8 +311,15 @@ def measure(torch, c, weights, tokens, context, way, dual, compiled, replays):
         b.record()
         b.synchronize()
         times.append(a.elapsed_time(b) * 1000)
-    del graph
-    return statistics.median(times)
+    return times
+
+
+def first_call(torch, run, seconds):
+    warm = torch.cuda.Stream()
+    warm.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm):
+        within(seconds, run)
+    torch.cuda.synchronize()
 
 
 def chosen_experts(torch, c, weights, tokens):
@@ -276,6 +333,65 @@ def chosen_experts(torch, c, weights, tokens):
     return sum(counts) / len(counts)
 
 
+def routed_ways(compiled, tokens):
+    few = ["fused" if compiled else "gather"] if tokens <= 16 else []
+    return few + (["grouped"] if tokens > 1 or not compiled else [])
+
+
+class Bench:
+    def __init__(self, torch, a, c):
+        self.torch, self.a, self.c, self.begin, self.ways = torch, a, c, time.monotonic(), {}
+        self.weights = make_weights(torch, c, c["layers"], c["sets"], "cuda", torch.bfloat16)
+
+    def late(self):
+        return time.monotonic() - self.begin > self.a.seconds
+
+    def variant(self, row, key, state, dual):
+        """Measures one variant into row; a reason instead of a time where there is none."""
+        compiled, routed = key.split("-")[:2]
+        begin, say, floor = time.monotonic(), f"T={len(state[0])} {key}:", row["floor"]
+        try:
+            if self.late():
+                raise Late("left out for want of time")
+            way = self.ways.setdefault((compiled, routed), Way(self.torch, self.c, self.a.context, routed, compiled == "compiled"))
+            run = way.step(self.weights, state, dual)
+            first_call(self.torch, run, self.a.compile_seconds)
+            first = time.monotonic() - begin
+            if self.a.warm:
+                print(f"{say} compiled in {first:.1f} s", flush=True)
+                return
+            row["us"][key] = statistics.median(replays_of(self.torch, run, self.a.replays))
+            print(f"{say} {row['us'][key]:.1f} us, {row['us'][key] / floor:.2f} x the floor of {floor:.1f} us; "
+                  f"{time.monotonic() - begin:.1f} s, {first:.1f} of them the first call", flush=True)
+        except Exception as e:  # what this version cannot capture or compile, or not in time
+            row["missing"][key] = str(e)[:160] if isinstance(e, Late) else f"{type(e).__name__}: {str(e)[:160]}"
+            print(f"{say} {row['missing'][key]}", flush=True)
+        self.torch.cuda.empty_cache()
+
+    def tokens(self, t, row, compiled):
+        state = make_state(self.torch, self.c, self.c["layers"], t, self.a.context)
+        name = "compiled" if compiled else "eager"
+        for routed in routed_ways(compiled, t):
+            self.variant(row, f"{name}-{routed}-one", state, False)
+        measured = {k: v for k, v in row["us"].items() if k.startswith(name)}
+        if self.c["shared"] and measured:
+            self.variant(row, min(measured, key=measured.get).replace("-one", "-dual"), state, True)
+
+
+def measure_all(torch, a, c):
+    bandwidth = a.bandwidth or copy_bandwidth(torch)
+    b = Bench(torch, a, c)
+    print(f"{a.model}: {c['layers']} layers, context {a.context}, copy {bandwidth / 1e12:.2f} TB/s, PyTorch {torch.__version__}", flush=True)
+    result = dict(model=a.model, bandwidth=bandwidth, context=a.context, pytorch=torch.__version__, torch={})
+    for compiled in ([True] if a.warm else [False, True][: 1 if a.no_compile else 2]):
+        for t in map(int, a.tokens.split(",")):
+            floor = floor_bytes(c, t, a.context, chosen_experts(torch, c, b.weights, t)) / bandwidth * 1e6
+            row = result["torch"].setdefault(t, dict(us={}, missing={}, floor=floor))
+            b.tokens(t, row, compiled)
+    result["seconds"] = time.monotonic() - b.begin
+    return result
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("model", choices=CONFIGS)
@@ -284,7 +400,10 @@ def main():
     p.add_argument("--context", type=int, default=4096)
     p.add_argument("--replays", type=int, default=15)
     p.add_argument("--no-compile", action="store_true")
+    p.add_argument("--warm", action="store_true", help="only compile, with two layers")
     p.add_argument("--seconds", type=float, default=1e9, help="start no variant after this many seconds")
+    p.add_argument("--compile-seconds", type=float, default=120, help="give up a variant whose first call takes longer")
+    p.add_argument("--bandwidth", type=float, help="bytes per second of a copy, measured before")
     p.add_argument("--json")
     a = p.parse_args()
     try:
@@ -295,33 +414,11 @@ def main():
     if not torch.cuda.is_available():
         print("skipped: no GPU")
         return 77
-    begin = time.monotonic()
     c = dict(CONFIGS[a.model])
-    c["layers"] = a.layers or c["layers"]
-    bandwidth = copy_bandwidth(torch)
-    weights = make_weights(torch, c, c["layers"], c["sets"], "cuda", torch.bfloat16)
-    print(f"{a.model}: {c['layers']} layers, context {a.context}, copy {bandwidth / 1e12:.2f} TB/s, PyTorch {torch.__version__}")
-    result = dict(model=a.model, bandwidth=bandwidth, context=a.context, torch={})
-    tokens = [int(t) for t in a.tokens.split(",")]
-    for compiled in (False, True)[: 1 if a.no_compile else 2]:
-        for t in tokens:
-            row = result["torch"].setdefault(t, {})
-            floor = floor_bytes(c, t, a.context, chosen_experts(torch, c, weights, t)) / bandwidth * 1e6
-            ways = [w for w in ("gather", "grouped") if w != "gather" or t <= 16]
-            for way in ways:
-                for dual in (False, True)[: 2 if c["shared"] else 1]:
-                    key = f"{'compiled' if compiled else 'eager'}-{way}-{'dual' if dual else 'one'}"
-                    if time.monotonic() - begin > a.seconds:
-                        print(f"T={t} {key}: not started, out of time")
-                        continue
-                    try:
-                        row[key] = measure(torch, c, weights, t, a.context, way, dual, compiled, a.replays)
-                        print(f"T={t} {key}: {row[key]:.1f} us, {row[key] / floor:.2f} x the floor of {floor:.1f} us", flush=True)
-                    except Exception as e:  # what this version cannot capture or compile
-                        print(f"T={t} {key}: {type(e).__name__}: {str(e)[:160]}", flush=True)
-                    torch.cuda.empty_cache()
-            row["floor"] = floor
-    if a.json:
+    c["layers"] = 2 if a.warm else a.layers or c["layers"]
+    with torch.no_grad():
+        result = measure_all(torch, a, c)
+    if a.json and not a.warm:
         with open(a.json, "w") as f:
             json.dump(result, f, indent=1)
     return 0

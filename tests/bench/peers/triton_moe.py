@@ -9,21 +9,25 @@ projection. Two ways of doing the routed experts:
 Every kernel has several block sizes; each is timed by itself over rotating weights and the best is taken. The layers
 are captured in a CUDA graph, on one stream and on two.
 
-    triton_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--replays 20] [--json FILE]
+    triton_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--replays 20] [--bandwidth B] [--json FILE]
+    triton_moe.py --warm N                      compiles every kernel in N processes, into Triton's cache; measures nothing
 
 Prints microseconds for each layer (median of replays), and the ratio to the time that the bytes of the weights which
-the router's choices need take at 4.3 TB/s, what a device-to-device copy moves on an H200.
+the router's choices need take at the bandwidth of a copy (4.3 TB/s unless it is given).
 """
 
 import argparse
 import json
 import statistics
+import subprocess
+import sys
+import time
 
 import torch
 import triton
 import triton.language as tl
 
-from torch_moe import EXPERTS, HIDDEN, INTER, TOPK, floor_us, layer, make_weights, routed_gather
+from torch_moe import BANDWIDTH, EXPERTS, HIDDEN, INTER, TOPK, floor_us, layer, make_weights, routed_gather
 
 
 # ---- kernels ----
@@ -183,6 +187,15 @@ def combine_kernel(part, shared, hidden, y, H: tl.constexpr, K: tl.constexpr, BN
 
 # ---- a layer: steps with block sizes ----
 
+only_compile = False
+
+
+def launch(kernel, grid, *args, **options):
+    if only_compile:
+        kernel.warmup(*args, grid=grid, **options)
+    else:
+        kernel[grid](*args, **options)
+
 
 class Layer:
     def __init__(self, t, grouped, device="cuda"):
@@ -223,7 +236,7 @@ class Layer:
     def linear(self, x, w, y, n, k, silu, o):
         few = "BM" not in o
         grid = (triton.cdiv(n, o["BN"]), self.t if few else 1)
-        (rows_kernel if few else dot_kernel)[grid](x, w, y, self.t, n, k, SILU=silu, **o)
+        launch(rows_kernel if few else dot_kernel, grid, x, w, y, self.t, n, k, SILU=silu, **o)
 
     def gate(self, w, o):
         self.linear(self.x, w["gate"], self.logits, EXPERTS, HIDDEN, False, o)
@@ -237,28 +250,41 @@ class Layer:
     def up(self, w, o):
         if self.grouped:
             grid = (INTER // o["BN"], EXPERTS, triton.cdiv(self.t, o["BM"]))
-            up_grouped_kernel[grid](self.x, self.pairs, self.count, w["w13"], self.h, HIDDEN, INTER, TOPK, 64, **o)
+            launch(up_grouped_kernel, grid, self.x, self.pairs, self.count, w["w13"], self.h, HIDDEN, INTER, TOPK, 64, **o)
         else:
             grid = (INTER // o["BN"], self.t * TOPK)
-            up_pairs_kernel[grid](self.x, self.ids, w["w13"], self.h, HIDDEN, INTER, TOPK, **o)
+            launch(up_pairs_kernel, grid, self.x, self.ids, w["w13"], self.h, HIDDEN, INTER, TOPK, **o)
 
     def down(self, w, o, hidden=None, out=None):
         hidden, out = self.out[0] if hidden is None else hidden, self.out[1] if out is None else out
         if self.grouped:
             grid = (HIDDEN // o["BN"], EXPERTS, triton.cdiv(self.t, o["BM"]))
-            down_grouped_kernel[grid](self.h, self.pairs, self.count, self.scale, w["w2"], self.part, HIDDEN, INTER, 64, **o)
+            launch(down_grouped_kernel, grid, self.h, self.pairs, self.count, self.scale, w["w2"], self.part, HIDDEN, INTER, 64, **o)
         else:
             grid = (HIDDEN // o["BN"], self.t)
-            down_pairs_kernel[grid](self.h, self.ids, self.scale, w["w2"], self.shared, hidden, out, HIDDEN, INTER, TOPK, **o)
+            launch(down_pairs_kernel, grid, self.h, self.ids, self.scale, w["w2"], self.shared, hidden, out, HIDDEN, INTER, TOPK, **o)
 
     def route(self, w):
-        route_kernel[(self.t,)](self.logits, w["bias"], self.ids, self.scale, EXPERTS, TOPK, 512, num_warps=4)
+        launch(route_kernel, (self.t,), self.logits, w["bias"], self.ids, self.scale, EXPERTS, TOPK, 512, num_warps=4)
         if self.grouped:
-            group_kernel[(EXPERTS,)](self.ids, self.pairs, self.count, self.t * TOPK, EXPERTS, 64,
-                                     triton.next_power_of_2(self.t * TOPK), num_warps=1)
+            launch(group_kernel, (EXPERTS,), self.ids, self.pairs, self.count, self.t * TOPK, EXPERTS, 64,
+                   triton.next_power_of_2(self.t * TOPK), num_warps=1)
+
+    def combine(self, hidden, out):
+        launch(combine_kernel, (HIDDEN // 1024, self.t), self.part, self.shared, hidden, out, HIDDEN, TOPK, 1024, num_warps=4)
+
+    def norm(self, hidden, w):
+        launch(norm_kernel, (self.t,), hidden, w["norm"], self.x, HIDDEN, 8192, num_warps=8)
+
+    def small(self, w, hidden, out):
+        """What has no choices."""
+        self.norm(hidden, w)
+        self.route(w)
+        if self.grouped:
+            self.combine(hidden, out)
 
     def run(self, hidden, w, out, side):
-        norm_kernel[(self.t,)](hidden, w["norm"], self.x, HIDDEN, 8192, num_warps=8)
+        self.norm(hidden, w)
         main = torch.cuda.current_stream()
         if side:
             fork = torch.cuda.Event()
@@ -282,7 +308,7 @@ class Layer:
         if self.grouped:
             if side:
                 main.wait_event(join)
-            combine_kernel[(HIDDEN // 1024, self.t)](self.part, self.shared, hidden, out, HIDDEN, TOPK, 1024, num_warps=4)
+            self.combine(hidden, out)
 
 
 def graph_of(run):
@@ -348,11 +374,42 @@ def measure(t, grouped, a, weights):
                 distinct.append(l.ids.unique().numel())
 
     run(None, True)
-    floor = floor_us(statistics.mean(distinct))
+    floor = floor_us(statistics.mean(distinct), a.bandwidth)
     row = {"error": error, "experts": statistics.mean(distinct), "floor": floor}
     for name, side in (("one", None), ("dual", torch.cuda.Stream())):
         row[name] = time_graph(graph_of(lambda: run(side)), a.replays) / a.layers
     return row
+
+
+def ways(tokens):
+    return [(t, way == "grouped") for t in tokens for way in (["pairs"] if t <= 4 else []) + (["grouped"] if t >= 4 else [])]
+
+
+def compile_part(tokens, part, parts):
+    """Every parts-th kernel from `part` on; the contents of tensors do not matter."""
+    global only_compile
+    only_compile = True
+    w = {n: torch.empty(64, dtype=torch.bfloat16, device="cuda") for n in ("norm", "gate", "w13", "w2", "s13", "s2")}
+    w["bias"] = torch.empty(64, device="cuda")
+    todo = []
+    for t, grouped in ways(tokens):
+        l = Layer(t, grouped)
+        todo += [(getattr(l, step), o) for step, options in l.choices().items() for o in options]
+        todo.append((lambda w, o, l=l: l.small(w, l.out[0], l.out[1]), None))
+    for step, o in todo[part::parts]:
+        try:
+            step(w, o)
+        except Exception as e:  # a block that does not fit is no choice when measuring either
+            print(f"{step.__name__} {o}: {type(e).__name__}: {str(e)[:80]}")
+
+
+def warm(tokens, n):
+    begin = time.monotonic()
+    command = [sys.executable, __file__, "--tokens", ",".join(map(str, tokens))]
+    each = [subprocess.Popen(command + ["--compile-part", f"{i}/{n}"]) for i in range(n)]
+    failed = sum(p.wait() != 0 for p in each)
+    print(f"Triton: compiled in {time.monotonic() - begin:.1f} s by {n} processes" + (f", {failed} of them failed" if failed else ""))
+    return 1 if failed else 0
 
 
 def main():
@@ -361,23 +418,33 @@ def main():
     p.add_argument("--layers", type=int, default=61)
     p.add_argument("--sets", type=int, default=16)
     p.add_argument("--replays", type=int, default=20)
+    p.add_argument("--bandwidth", type=float, default=BANDWIDTH, help="bytes per second of a copy")
+    p.add_argument("--warm", type=int, metavar="N")
+    p.add_argument("--compile-part", help=argparse.SUPPRESS)
     p.add_argument("--json")
     p.add_argument("--verbose", action="store_true")
     a = p.parse_args()
     if not torch.cuda.is_available():
         print("skipped: no GPU")
         raise SystemExit(77)
+    tokens = [int(t) for t in a.tokens.split(",")]
+    if a.warm:
+        raise SystemExit(warm(tokens, a.warm))
+    if a.compile_part:
+        return compile_part(tokens, *map(int, a.compile_part.split("/")))
     torch.manual_seed(1)
     weights = make_weights(a.sets, "cuda")
     rows = {}
     print("| T | way | experts read | floor, us | one stream | two streams | best over floor | error |")
     print("|---|---|---|---|---|---|---|---|")
-    for t in map(int, a.tokens.split(",")):
-        for way in (["pairs"] if t <= 4 else []) + (["grouped"] if t >= 4 else []):
-            r = rows[f"{t} {way}"] = measure(t, way == "grouped", a, weights)
-            best = min(r["one"], r["dual"]) / r["floor"]
-            print(f"| {t} | {way} | {r['experts']:.1f} | {r['floor']:.1f} | {r['one']:.1f} | {r['dual']:.1f} | {best:.2f} | {r['error']:.1e} |",
-                  flush=True)
+    for t, grouped in ways(tokens):
+        way, begin = "grouped" if grouped else "pairs", time.monotonic()
+        r = rows[f"{t} {way}"] = measure(t, grouped, a, weights)
+        best = min(r["one"], r["dual"]) / r["floor"]
+        print(f"| {t} | {way} | {r['experts']:.1f} | {r['floor']:.1f} | {r['one']:.1f} | {r['dual']:.1f} | {best:.2f} | {r['error']:.1e} |",
+              flush=True)
+        if a.verbose:
+            print(f"  {time.monotonic() - begin:.1f} s")
     if a.json:
         with open(a.json, "w") as f:
             json.dump(rows, f, indent=1)
