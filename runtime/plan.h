@@ -196,6 +196,7 @@ struct stem_plan_variant {
     uint64_t slab_bound;
     uint32_t lanes; /* predicted */
     double critical_path_us, total_us, floor_us; /* estimates; floor: bytes over the target's bandwidth */
+    double schedule_us; /* the estimate with what forks and overlap cost, which critical_path_us leaves out; 0: not known */
 };
 
 struct stem_plan {

@@ -366,6 +366,8 @@ static void write_variant(struct text *t, const struct stem_plan *p, const struc
     put_float(t, "critical_path_us", v->critical_path_us);
     put_float(t, "total_us", v->total_us);
     put_float(t, "floor_us", v->floor_us);
+    if (v->schedule_us > 0)
+        put_float(t, "schedule_us", v->schedule_us);
     open_list(t, "buffers");
     for (uint32_t i = 0; i < v->n_buffers; i++)
         write_buffer(t, &v->buffers[i]);

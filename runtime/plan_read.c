@@ -237,6 +237,8 @@ static void read_figures(struct stem_reader *r, struct stem_read_object *o, stru
     v->critical_path_us = stem_get_real(r, o, "critical_path_us");
     v->total_us = stem_get_real(r, o, "total_us");
     v->floor_us = stem_get_real(r, o, "floor_us");
+    const json_t *schedule = stem_read_member(r, o, "schedule_us", false);
+    v->schedule_us = schedule ? stem_read_real(r, schedule) : 0;
 }
 
 static void check_variant(struct stem_reader *r, uint32_t index)

@@ -27,7 +27,7 @@ static const char *text_of(const struct stem_program *p, const struct stem_fork 
 {
     const char *many = f->n_ops > 1 ? "s" : "", *verdict = "stays on main";
     if (f->stream.n)
-        verdict = stem_arena_printf(a, "forks to '%s'", stem_sym_str(p->strings, p->streams.at[f->stream.n].name));
+        verdict = stem_arena_printf(a, f->pinned ? "is pinned to '%s'" : "forks to '%s'", stem_sym_str(p->strings, p->streams.at[f->stream.n].name));
     if (f->beside.n == STEM_NONE)
         return stem_arena_printf(a, "'%s' (%u op%s, %.1f us) %s: nothing runs beside it", label(p, f->first, a), f->n_ops, many, f->us,
                                  verdict);

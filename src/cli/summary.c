@@ -75,7 +75,7 @@ static void print_events(const struct stem_plan *p, const struct stem_plan_varia
     stem_arena_free(a);
 }
 
-static void print_variant(const struct stem_plan *p, const struct stem_plan_variant *v, double schedule_us)
+static void print_variant(const struct stem_plan *p, const struct stem_plan_variant *v)
 {
     uint32_t ops_on[32], n_weights, n_states;
     uint64_t weights = external_bytes(v, STEM_BUFFER_WEIGHT, &n_weights);
@@ -101,8 +101,7 @@ static void print_variant(const struct stem_plan *p, const struct stem_plan_vari
     if (n_states)
         printf(", state %s in %u", stem_cli_bytes(states), n_states);
     printf("\n  estimate       ");
-    /* With what ops that overlap cost each other, which a plan does not tell: the number of --explain-streams. */
-    print_time(schedule_us > 0 ? schedule_us : v->critical_path_us);
+    print_time(v->schedule_us > 0 ? v->schedule_us : v->critical_path_us);
     printf(", ");
     print_time(v->total_us);
     printf(" its ops one after the other, ");
@@ -114,7 +113,7 @@ void stem_summary_print(const struct stem_compiled *c)
 {
     const struct stem_plan *p = c->plan;
     for (uint32_t i = 0; i < p->n_variants; i++)
-        print_variant(p, &p->variants[i], i < c->n_programs ? c->programs[i]->sched.schedule_us : 0);
+        print_variant(p, &p->variants[i]);
     if (p->n_variants > 1)
         printf("%u specialisations share %u kernel%s and one slab of %s\n", p->n_variants, p->n_kernels,
                plural(p->n_kernels), stem_cli_bytes(p->slab_bytes));

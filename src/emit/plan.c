@@ -331,6 +331,7 @@ static void emit_variant(struct emitter *e, const struct stem_program *p, struct
     v->critical_path_us = p->sched.critical_path_us;
     v->total_us = p->sched.total_us;
     v->floor_us = p->sched.floor_us;
+    v->schedule_us = p->sched.schedule_us;
     if (v->slab_bytes > e->plan->slab_bytes)
         e->plan->slab_bytes = v->slab_bytes;
 }

@@ -166,7 +166,7 @@ struct stem_why {
     uint32_t other, n; /* ops.at[other] */
 };
 
-/* Ops that could run beside main's, and what the streams pass made of them. */
+/* Ops that could run beside main's, and what the streams pass made of them; or, by the events pass, those that the file pins. */
 struct stem_fork {
     struct stem_op_id first;      /* of them */
     uint32_t n_ops;
@@ -174,6 +174,7 @@ struct stem_fork {
     double us, beside_us;         /* what they take on main; what main does meanwhile */
     double gain_us, price_us;     /* what a fork saves, and what it costs */
     bool measured;                /* from measured pairs, not from the model */
+    bool pinned;
     struct stem_stream_id stream; /* where they went; 0: they stay on main */
 };
 
@@ -194,7 +195,7 @@ struct stem_schedule {
     uint32_t lanes;                         /* lanes pass */
     double critical_path_us, total_us, floor_us;
     double schedule_us;           /* events pass: with what ops that overlap cost each other; not part of the text */
-    STEM_VEC(struct stem_fork) forks; /* streams pass: what it has thought about; not part of the text */
+    STEM_VEC(struct stem_fork) forks; /* streams and events passes; not part of the text */
 };
 
 /* What passes establish; a pass names what it needs, gives and kills. */

@@ -14,6 +14,7 @@
  * Time: ops times streams squared at worst, in practice linear.
  */
 #include "pass/events.h"
+#include "pass/streams.h"
 
 struct candidate {
     uint32_t op; /* STEM_NONE: the start of the segment */
@@ -163,6 +164,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     p->sched.events_bound = r.producers;
     p->sched.schedule_us = stem_simulate(p, ctx->scratch, ctx->options);
     stem_events_remarks(p, ctx, &r);
+    if (stem_streams_has_pins(p, ctx->options))
+        stem_streams_pinned(p, ctx);
     return true;
 }
 

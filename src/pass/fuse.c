@@ -4,7 +4,7 @@
  * memory less; where the value was stored, the fused expression rounds to its element type, so that no bit changes.
  *
  * Runs after streams, so that pins keep their meaning: only ops of one stream and one segment are fused, so nothing
- * moves to another stream. A consumer that joins another stream may take in a producer of its own stream; the wait
+ * moves to another stream. Where the compiler chooses the streams, what cannot depend on them is fused before (early). A consumer that joins another stream may take in a producer of its own stream; the wait
  * then precedes both. Never fused are ops with a resource or an `after`, or that another op comes `after`; a producer
  * that the consumer would broadcast (its work would be repeated); and one that reads what is overwritten later, since
  * it would read it too late. The producer is marked dead; ids stay.
@@ -41,6 +41,7 @@ static void init(struct stem_fuse *s)
     s->version = STEM_NEW_ARRAY(a, uint32_t, p->buffers.len);
     s->consumed = STEM_NEW_ARRAY(a, bool, p->buffers.len);
     s->waited_for = STEM_NEW_ARRAY(a, bool, p->ops.len);
+    s->put_off = STEM_NEW_ARRAY(a, bool, p->ops.len);
     for (uint32_t i = 0; i < p->values.len; i++) {
         const struct stem_value *v = &p->values.at[i];
         s->version[v->tensor.buffer] =
@@ -281,11 +282,11 @@ static void one_op(struct state *s, uint32_t op)
     }
 }
 
-static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+static void fuse_all(struct stem_program *p, struct stem_pass_ctx *ctx, bool early)
 {
-    struct state s = {.f = {.p = p, .ctx = ctx}};
+    struct state s = {.f = {.p = p, .ctx = ctx, .early = early}};
     if (ctx->options->no_fuse)
-        return true;
+        return;
     init(&s.f);
     s.fused = STEM_NEW_ARRAY(ctx->scratch, struct fused *, p->ops.len);
     for (uint32_t i = 0; i < p->ops.len; i++)
@@ -298,6 +299,16 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
         }
     stem_fuse_epilogues(&s.f);
     stem_fuse_norms(&s.f);
+}
+
+void stem_fuse_early(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    fuse_all(p, ctx, true);
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    fuse_all(p, ctx, false);
     return true;
 }
 

@@ -17,6 +17,8 @@ struct stem_fuse {
     uint32_t *version; /* by buffer: newest version */
     bool *consumed;    /* by buffer */
     bool *waited_for;  /* by op: named by an `after` */
+    bool early;        /* before streams are chosen: only what no choice of them could make worse */
+    bool *put_off;     /* by op: goes into what makes its operand unless streams say otherwise */
 };
 
 /* A live op of this kind that nothing but data orders, with one result. */
@@ -39,6 +41,10 @@ void stem_fuse_replace(struct stem_fuse *s, uint32_t op, const struct stem_op_de
                        const struct stem_operand *operands, uint32_t n_in, uint32_t n_out);
 void stem_fuse_kill(struct stem_fuse *s, uint32_t op);
 const char *stem_fuse_text(const struct stem_fuse *s, const char *text); /* interned */
+
+/* Fuses what is going to be fused whatever the streams, so that they are chosen by what will be launched; all ops are
+ * on main still. */
+void stem_fuse_early(struct stem_program *p, struct stem_pass_ctx *ctx);
 
 /* fuse_epilogue.c, fuse_norm.c */
 void stem_fuse_epilogues(struct stem_fuse *s);

@@ -180,6 +180,40 @@ static struct stem_op_id choose(struct stem_fuse *s, const struct times *t, cons
     return best;
 }
 
+enum { FAR = 256 }; /* ops that are looked at */
+
+/* `op` needs what `before` makes; false too if that is too far to see. Operands stand before their readers. */
+static bool needs(const struct stem_program *p, uint32_t op, uint32_t before)
+{
+    uint32_t seen[FAR] = {op}, n = 1;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < p->ops.at[seen[i]].n_in; k++) {
+            struct stem_value_id v = p->ops.at[seen[i]].operands[k].value;
+            struct stem_op_id def = v.n == STEM_NONE ? STEM_NO_OP : stem_value_def(p, v);
+            if (def.n == before)
+                return true;
+            bool known = def.n == STEM_NONE || def.n < before;
+            for (uint32_t j = 0; j < n && !known; j++)
+                known = seen[j] == def.n;
+            if (!known && n == FAR)
+                return false;
+            if (!known)
+                seen[n++] = def.n;
+        }
+    return false;
+}
+
+/* What else the reader reads is there before the producer can start, whatever the streams. */
+static bool delays_nothing(const struct stem_program *p, const struct stem_op *reader, uint32_t which, uint32_t producer)
+{
+    bool none = true;
+    for (uint32_t k = 0; k < reader->n_in && none; k++) {
+        struct stem_op_id def = k == which ? STEM_NO_OP : stem_value_def(p, reader->operands[k].value);
+        none = def.n == STEM_NONE || def.n == producer || needs(p, producer, def.n);
+    }
+    return none;
+}
+
 static void one_op(struct stem_fuse *s, struct times *t, uint32_t i)
 {
     struct stem_program *p = s->p;
@@ -187,6 +221,9 @@ static void one_op(struct stem_fuse *s, struct times *t, uint32_t i)
     uint32_t which = 0;
     struct stem_op_id from = choose(s, t, reader, &which);
     if (from.n == STEM_NONE)
+        return;
+    s->put_off[i] = s->early && !delays_nothing(p, reader, which, from.n);
+    if (s->put_off[i])
         return;
     double late = delay(s, t, reader, stem_op_at(p, from));
     if (2 * late > reader->est_us) { /* the estimates are no better than that */

@@ -44,7 +44,7 @@ static struct stem_op_id sum_of(const struct stem_fuse *s, uint32_t norm)
         return STEM_NO_OP;
     const struct stem_op *sum = stem_op_at(p, h->def);
     bool can = stem_fuse_is(sum, "pointwise") && sum->stream.n == op->stream.n && sum->segment == op->segment &&
-               !s->waited_for[norm] && !s->waited_for[h->def.n] && (weight.n == STEM_NONE || weight.n < h->def.n) &&
+               !s->waited_for[norm] && !s->waited_for[h->def.n] && !s->put_off[h->def.n] && (weight.n == STEM_NONE || weight.n < h->def.n) &&
                stem_fuse_stay(s, &op->operands[1], 1) && sum_fits(s, sum) &&
                stem_value_at(p, op->operands[op->n_in].value)->version == 0;
     return can ? h->def : STEM_NO_OP;

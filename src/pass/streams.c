@@ -5,10 +5,12 @@
  * Pins come first. If the program pins any op, its author has decided, and the other ops follow: an op between ops of
  * one side stream (all its producers and all its readers are there) joins them, any other goes to main; so producers
  * before a fork and consumers after a join are on main. If nothing is pinned, streams_auto.c looks for chains that
- * are worth a fork. With one_stream everything is on main: the reference schedule.
+ * are worth a fork, among the kernels that there will be: what is fused whatever the streams is fused before. With
+ * one_stream everything is on main: the reference schedule.
  *
  * Time: linear, but for the sort of the chains.
  */
+#include "pass/fuse.h"
 #include "pass/streams.h"
 
 static void follow_pins(struct stem_program *p, struct stem_arena *scratch, const struct stem_flow *f)
@@ -37,16 +39,21 @@ static void follow_pins(struct stem_program *p, struct stem_arena *scratch, cons
     }
 }
 
-static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+bool stem_streams_has_pins(const struct stem_program *p, const struct stem_options *o)
 {
     bool pinned = false;
+    for (uint32_t i = 0; i < p->ops.len && !o->ignore_pins && !o->one_stream; i++)
+        pinned |= !p->ops.at[i].dead && p->ops.at[i].pin.n != STEM_NONE;
+    return pinned;
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    bool pinned = stem_streams_has_pins(p, ctx->options);
     stem_cost_all(p, ctx);
     stem_vec_clear(&p->sched.forks);
-    for (uint32_t i = 0; i < p->ops.len; i++) {
-        struct stem_op *op = &p->ops.at[i];
-        op->stream.n = 0;
-        pinned |= !op->dead && op->pin.n != STEM_NONE && !ctx->options->ignore_pins;
-    }
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        p->ops.at[i].stream.n = 0;
     if (ctx->options->one_stream)
         return true;
     if (p->streams.len > STEM_MAX_STREAMS) {
@@ -54,6 +61,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
                    "the program has %u streams, and at most %d are possible", p->streams.len, STEM_MAX_STREAMS);
         return false;
     }
+    if (!pinned && ctx->options->max_streams > 1)
+        stem_fuse_early(p, ctx);
     stem_deps_build(p, ctx->scratch, NULL);
     struct stem_flow f = {.succs = stem_graph_succs(ctx->scratch, p, STEM_DEPS_FLOW, true),
                           .preds = stem_graph_preds(ctx->scratch, p, STEM_DEPS_FLOW, true)};

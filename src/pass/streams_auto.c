@@ -142,7 +142,8 @@ static void connect(struct state *s)
     for (uint32_t i = 0; i < f->n; i++)
         for (uint32_t op = f->topo[i], e = f->preds.begin[op]; e < f->preds.begin[op + 1]; e++) {
             uint32_t from = f->preds.to[e];
-            if (s->place[from] || s->place[op] || s->fork[op] >= s->join[from])
+            if (s->place[from] || s->place[op] || s->fork[op] >= s->join[from] ||
+                s->p->ops.at[from].stream.n != s->p->ops.at[op].stream.n)
                 continue;
             uint32_t a = find(s->group, from), b = find(s->group, op);
             s->group[a > b ? a : b] = a > b ? b : a;
@@ -284,6 +285,11 @@ static uint32_t decide(struct state *s, const struct group *g)
     return f.stream.n;
 }
 
+static struct sums sums_new(struct stem_arena *a, uint32_t n)
+{
+    return (struct sums){STEM_NEW_ARRAY(a, double, n + 1), n};
+}
+
 static void init(struct state *s)
 {
     struct stem_arena *a = s->ctx->scratch;
@@ -297,39 +303,107 @@ static void init(struct state *s)
     s->segment_end = STEM_NEW_ARRAY(a, uint32_t, s->p->segments.len);
 }
 
-static struct sums sums_new(struct stem_arena *a, uint32_t n)
+/* The groups beside what is on the path. */
+static struct group *find_groups(struct state *s, uint32_t *n)
 {
-    return (struct sums){STEM_NEW_ARRAY(a, double, n + 1), n};
+    windows(s);
+    connect(s);
+    return collect(s, n);
+}
+
+static void start_loads(struct state *s, uint32_t streams)
+{
+    for (uint32_t i = 0; i < streams; i++) {
+        s->load[i] = sums_new(s->ctx->scratch, s->n_places + 1);
+        s->bytes[i] = sums_new(s->ctx->scratch, s->n_places + 1);
+    }
+    s->path_us = sums_new(s->ctx->scratch, s->n_places + 1);
+    for (uint32_t i = 0; i < s->n_places; i++) {
+        sums_add(&s->load[0], i, s->p->ops.at[s->path[i]].est_us);
+        sums_add(&s->path_us, i, s->p->ops.at[s->path[i]].est_us);
+    }
+}
+
+static void add_load(struct state *s, const struct group *g, uint32_t stream)
+{
+    sums_add(&s->load[stream], g->fork, g->us);
+    sums_add(&s->bytes[stream], g->fork, g->bytes_us);
 }
 
 void stem_streams_auto(struct stem_program *p, struct stem_pass_ctx *ctx, const struct stem_flow *flow)
 {
     struct state s = {.p = p, .ctx = ctx, .f = flow};
-    init(&s);
-    critical_paths(&s);
-    windows(&s);
-    connect(&s);
     uint32_t n_groups,
         streams = ctx->options->max_streams < STEM_MAX_STREAMS ? ctx->options->max_streams : STEM_MAX_STREAMS;
-    struct group *groups = collect(&s, &n_groups);
-    for (uint32_t i = 0; i < streams; i++) {
-        s.load[i] = sums_new(ctx->scratch, s.n_places + 1);
-        s.bytes[i] = sums_new(ctx->scratch, s.n_places + 1);
-    }
-    s.path_us = sums_new(ctx->scratch, s.n_places + 1);
-    for (uint32_t i = 0; i < s.n_places; i++) {
-        sums_add(&s.load[0], i, p->ops.at[s.path[i]].est_us);
-        sums_add(&s.path_us, i, p->ops.at[s.path[i]].est_us);
-    }
+    init(&s);
+    critical_paths(&s);
+    struct group *groups = find_groups(&s, &n_groups);
+    start_loads(&s, streams);
     stem_vec_clear(&p->sched.forks);
     uint32_t *stream = STEM_NEW_ARRAY(ctx->scratch, uint32_t, p->ops.len);
     for (uint32_t i = 0; i < n_groups; i++) {
-        const struct group *g = &groups[i];
-        stream[g->first] = decide(&s, g);
-        sums_add(&s.load[stream[g->first]], g->fork, g->us);
-        sums_add(&s.bytes[stream[g->first]], g->fork, g->bytes_us);
+        stream[groups[i].first] = decide(&s, &groups[i]);
+        add_load(&s, &groups[i], stream[groups[i].first]);
     }
     for (uint32_t i = 0; i < flow->n; i++)
         if (!s.place[flow->topo[i]])
             p->ops.at[flow->topo[i]].stream.n = stream[find(s.group, flow->topo[i])];
+}
+
+/* ---- streams that the file has pinned ---- */
+
+/* Main's ops in the order in which they are issued. */
+static void main_path(struct state *s)
+{
+    const struct stem_program *p = s->p;
+    for (uint32_t i = 0, g = 0; i < p->sched.order.len; i++) {
+        const struct stem_op *op = stem_op_at(p, p->sched.order.at[i]);
+        for (; g < op->segment; g++)
+            s->segment_end[g] = s->n_places;
+        if (op->stream.n)
+            continue;
+        s->path[s->n_places] = p->sched.order.at[i].n;
+        s->place[p->sched.order.at[i].n] = ++s->n_places;
+    }
+    for (uint32_t g = p->segments.len; g-- > 0 && !s->segment_end[g];)
+        s->segment_end[g] = s->n_places;
+}
+
+static void judge(struct state *s, const struct group *g)
+{
+    struct stem_program *p = s->p;
+    struct stem_overlap beside;
+    struct stem_fork f = {.first = {s->members[g->begin]}, .beside = STEM_NO_OP, .n_ops = g->n_ops, .us = g->us, .pinned = true};
+    f.stream = stem_op_at(p, f.first)->stream;
+    f.gain_us = gain(s, g, f.stream.n, &beside);
+    f.price_us = s->ctx->options->target.fork_us;
+    f.beside_us = beside.main_us;
+    f.measured = beside.measured;
+    if (g->last - 1 > g->fork) {
+        f.beside.n = s->path[g->fork];
+        f.price_us = stem_fork_price(s->ctx->options, &p->ops.at[f.beside.n], &p->ops.at[f.first.n]);
+    }
+    stem_vec_push(&p->sched.forks, f);
+    if (f.beside.n != STEM_NONE && f.gain_us < f.price_us) /* else there is a remark already */
+        stem_remark(s->ctx->diags, "streams", stem_op_at(p, f.first)->span,
+                    "'%s' (%u op%s, %.1f us) is pinned to stream '%s', which costs more than it saves: %.1f us against %.1f us for the fork",
+                    stem_op_label(p, f.first), g->n_ops, g->n_ops > 1 ? "s" : "", g->us,
+                    stem_sym_str(p->strings, p->streams.at[f.stream.n].name), f.gain_us > 0 ? f.gain_us : 0.0, f.price_us);
+    add_load(s, g, f.stream.n);
+}
+
+void stem_streams_pinned(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    struct stem_flow f = {.succs = stem_graph_succs(ctx->scratch, p, STEM_DEPS_ALL, true),
+                          .preds = stem_graph_preds(ctx->scratch, p, STEM_DEPS_ALL, true)};
+    f.topo = stem_graph_topo(ctx->scratch, p, &f.succs, &f.n);
+    struct state s = {.p = p, .ctx = ctx, .f = &f};
+    uint32_t n;
+    init(&s);
+    main_path(&s);
+    struct group *groups = find_groups(&s, &n);
+    start_loads(&s, p->streams.len);
+    stem_vec_clear(&p->sched.forks);
+    for (uint32_t i = 0; i < n; i++)
+        judge(&s, &groups[i]);
 }

@@ -238,7 +238,8 @@ static json_t *variant(const struct stem_report *r, uint32_t k)
         json_array_append_new(
             fold, json_pack("[i,i,i]", (int)folds.at[i].first, (int)folds.at[i].period, (int)folds.at[i].count));
     json_t *out = json_pack("{s:o, s:o, s:b, s:f, s:f, s:f, s:f, s:i, s:i, s:I, s:I, s:i}", "dim", dim, "folds", fold,
-                            "measured", t.measured, "length", t.length, "critical_us", v->critical_path_us,
+                            "measured", t.measured, "length", t.length, "estimate_us",
+                            v->schedule_us > 0 ? v->schedule_us : v->critical_path_us,
                             "total_us", v->total_us, "floor_us", v->floor_us, "events", (int)v->n_events,
                             "events_bound", (int)v->events_bound, "slab", (json_int_t)v->slab_bytes, "slab_bound",
                             (json_int_t)v->slab_bound, "lanes", (int)v->lanes);

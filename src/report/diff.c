@@ -108,6 +108,8 @@ static void numbers(struct diff *d)
     integers(d, "slab bytes", a->slab_bytes, b->slab_bytes);
     integers(d, "lower bound of slab bytes", a->slab_bound, b->slab_bound);
     times(d, "critical path", a->critical_path_us, b->critical_path_us);
+    if (a->schedule_us > 0 && b->schedule_us > 0)
+        times(d, "estimate", a->schedule_us, b->schedule_us);
     times(d, "one stream", a->total_us, b->total_us);
     times(d, "floor by bytes", a->floor_us, b->floor_us);
 }

@@ -69,7 +69,8 @@ static void put_numbers(const struct stem_plan_variant *a, const struct stem_pla
     put_number("lanes predicted", a->lanes, b->lanes, "", o);
     put_number("edges of the graph", a->n_edges, b->n_edges, "", o);
     put_number("slab", (double)a->slab_bytes, (double)b->slab_bytes, " bytes", o);
-    put_number("estimate", a->critical_path_us, b->critical_path_us, " us", o);
+    bool both = a->schedule_us > 0 && b->schedule_us > 0; /* with what forks and overlap cost */
+    put_number("estimate", both ? a->schedule_us : a->critical_path_us, both ? b->schedule_us : b->critical_path_us, " us", o);
     put_number("on one stream", a->total_us, b->total_us, " us", o);
     put_number("floor by bytes", a->floor_us, b->floor_us, " us", o);
     stem_out_str(o, "</table>\n");

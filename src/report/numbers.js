@@ -24,13 +24,13 @@ function buildNumbers(panel) {
   const columns = () => [['kernel', 'kernel'], ['count', 'launches'], ['bytes', 'bytes'], ['flops', 'flops'], ['us', 'estimated'],
     ...(state.m.measured ? [['measured', 'measured']] : []), ['share', 'share'], ['bound', 'of the bound']];
   function headroom(m) {
-    const best = Math.max(m.floor_us, m.dataPath), now = m.length, by = m.measured ? ', estimated' : '';
+    const best = Math.max(m.floor_us, m.dataPath), now = m.measured ? m.length : m.estimate_us, by = m.measured ? ', estimated' : '';
     html('h2', {}, room, 'Headroom');
     const t = html('tbody', {}, html('table', { id: 'headroom' }, html('div', { class: 'wide' }, room)));
     const row = (what, us) => { const r = html('tr', {}, t); html('td', {}, r, what); html('td', {}, r, formatTime(us)); html('td', {}, r, m.total_us ? percent(us / m.total_us) : ''); };
     row('one stream: every op after the other' + by, m.total_us);
     row(m.measured ? 'this schedule, measured' : 'this schedule', now);
-    if (m.measured) row('this schedule, estimated', m.critical_us);
+    if (m.measured) row('this schedule, estimated', m.estimate_us);
     row('the longest chain of data: any number of streams' + by, m.dataPath);
     row('floor: all bytes at full bandwidth', m.floor_us);
     html('p', { class: 'note' }, room, `Overlap saves ${formatTime(Math.max(m.total_us - now, 0))} of one stream's time and could save at most ` +

@@ -17,7 +17,7 @@ function tiles(m) {
   else tile(m.lanes, `lane${many(m.lanes)} predicted`);
   tile(m.events, `event${many(m.events)}, ${over(m.events, m.events_bound)}`);
   tile(formatBytes(m.slab), m.slab <= m.slab_bound ? 'slab, at the bound' : `slab, bound ${formatBytes(m.slab_bound)}`);
-  tile(formatTime(m.length), m.measured ? `measured, ${formatTime(m.critical_us)} estimated` : 'estimated');
+  tile(formatTime(m.measured ? m.length : m.estimate_us), m.measured ? `measured, ${formatTime(m.estimate_us)} estimated` : 'estimated');
   tile(formatTime(m.total_us), m.measured ? 'on one stream, estimated' : 'on one stream');
   tile(formatTime(m.floor_us), 'floor by bytes');
 }

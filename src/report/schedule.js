@@ -80,7 +80,7 @@ function buildSchedule(panel) {
   const refresh = () => {
     const m = state.m;
     note.textContent = (m.measured ? 'Times are measured.' : 'Times are estimates of the cost model.') +
-      ` ${formatTime(m.length)} in all` + (m.total_us > m.length * 1.0005 ? `, ${formatTime(m.total_us)} on one stream${m.measured ? ' by the estimates' : ''}.` : '.') +
+      ` ${formatTime(m.length)} in all` + (!m.measured && m.estimate_us > m.length * 1.0005 ? ` as drawn, ${formatTime(m.estimate_us)} with what forks and overlap cost` : '') + (m.total_us > m.length * 1.0005 ? `, ${formatTime(m.total_us)} on one stream${m.measured ? ' by the estimates' : ''}.` : '.') +
       (m.measured && m.edges.some(e => e.pdl) ? ' Strips above bars: launched early, waiting for the op before.' : '');
     legend.textContent = '';
     m.kinds.forEach((k, i) => { const s = html('span', {}, legend); html('i', { class: `swatch k${i % 14}` }, s); s.append(k); });

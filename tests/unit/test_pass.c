@@ -174,6 +174,22 @@ static void buffers(void)
          "buffer 3 z: 1024 bytes at 0, first 2, last 2, freed after 2\n"
          "slab 2048 bytes, bound 2048\n"
          "mainstem: remark: fork without concurrency: nothing runs beside 'c' on stream 'A' [streams]\n"},
+        {"a pin that costs more than it saves",
+         "input h; f@M R{h} W{x}; s@A R{x} W{y} us=0; m@M R{x} W{a}; j@M R{a,y} W{z}",
+         {0},
+         "segment 0\n"
+         "0 main f  record\n"
+         "2 main m\n"
+         "1 A s  waits 0  record\n"
+         "3 main j  waits 1\n"
+         "events 2, bound 2\n"
+         "buffer 1 x: 1024 bytes at 0, first 0, last 2 1, freed after 3\n"
+         "buffer 2 y: 1024 bytes at 2048, first 1, last 3, freed after 3\n"
+         "buffer 3 a: 1024 bytes at 1024, first 2, last 3, freed after 3\n"
+         "buffer 4 z: 1024 bytes at 0, first 3, last 3, freed after 3\n"
+         "slab 3072 bytes, bound 3072\n"
+         "mainstem: remark: 's' (1 op, 1.7 us) is pinned to stream 'A', which costs more than it saves: 1.7 us against 2.0 us for "
+         "the fork [streams]\n"},
         {"C04: release and read",
          "input i; n@M R{i} W{h}; pack@M release{h} W{p}; e@M R{p} W{y}; s@A R{h} W{z}; add@M R{y,z} W{o}",
          {0},
