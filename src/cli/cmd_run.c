@@ -42,6 +42,7 @@ static const struct argp_option options[] = {
     {"input", OPT_INPUT, "FILE", 0,
      "Load inputs, and what state starts with, by name from a .safetensors file; may be given several times", 11},
     {"save", OPT_SAVE, "FILE", 0, "Write outputs, state and what was written in place to a .safetensors file", 11},
+    {"verbose", 'v', 0, 0, "List every state, however many there are", 11},
     {"memory", OPT_POOL, "MODE", 0, "slab (default), pool", 11},
     {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
     {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},
@@ -97,6 +98,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         r->inputs[r->n_inputs++] = arg;
         return 0;
     case OPT_SAVE: r->save = arg; return 0;
+    case 'v': r->verbose = true; return 0;
     case OPT_PROFILE:
         r->profile = true;
         r->profile_path = arg;

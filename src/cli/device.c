@@ -202,29 +202,50 @@ double stem_element(enum stem_dtype dtype, const void *data, uint64_t i)
     }
 }
 
-void stem_results_print(const struct stem_plan_variant *v, const struct stem_results *r)
+static bool print_result(const struct stem_plan_buffer *b, const uint8_t *data, bool print)
 {
-    uint64_t at = 0;
+    uint64_t n = b->bytes * 8 / stem_dtype_bits(b->dtype), bad = 0;
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    for (uint64_t j = 0; j < n; j++) {
+        double x = stem_element(b->dtype, data, j);
+        bad += !isfinite(x);
+        low = x < low ? x : low;
+        high = x > high ? x : high;
+        sum += x;
+    }
+    if (!print && !bad)
+        return false;
+    printf("  %s %s: %s[", b->kind == STEM_BUFFER_STATE ? "state" : b->kind == STEM_BUFFER_INPUT ? "in place" : "output", b->name, stem_dtype_name(b->dtype));
+    for (uint32_t k = 0; k < b->rank; k++)
+        printf("%s%lld", k ? ", " : "", (long long)b->dim[k]);
+    printf("] min %.5g max %.5g mean %.5g", low, high, sum / (double)(n ? n : 1));
+    if (bad)
+        printf(" NOT FINITE: %llu of %llu", (unsigned long long)bad, (unsigned long long)n);
+    printf(" bits %016llx\n", (unsigned long long)XXH3_64bits(data, b->bytes));
+    return true;
+}
+
+/* A model has a cache or two for each layer: of more than MOST_STATES only the first FIRST_STATES are printed, and those
+ * that are not finite. States come last, so what was left out ends the data. */
+void stem_results_print(const struct stem_plan_variant *v, const struct stem_results *r, bool all)
+{
+    enum { MOST_STATES = 8, FIRST_STATES = 4 };
+    uint32_t states = 0, seen = 0, left_out = 0;
+    uint64_t at = 0, folded = 0;
+    for (uint32_t i = 0; i < v->n_buffers; i++)
+        states += v->buffers[i].kind == STEM_BUFFER_STATE;
     for (uint32_t i = 0; i < v->n_buffers; i++) {
         const struct stem_plan_buffer *b = &v->buffers[i];
         if (!stem_cli_is_result(v, i))
             continue;
-        uint64_t n = b->bytes * 8 / stem_dtype_bits(b->dtype), bad = 0;
-        double low = INFINITY, high = -INFINITY, sum = 0;
-        for (uint64_t j = 0; j < n; j++) {
-            double x = stem_element(b->dtype, r->data + at, j);
-            bad += !isfinite(x);
-            low = x < low ? x : low;
-            high = x > high ? x : high;
-            sum += x;
-        }
-        printf("  %s %s: %s[", b->kind == STEM_BUFFER_STATE ? "state" : b->kind == STEM_BUFFER_INPUT ? "in place" : "output", b->name, stem_dtype_name(b->dtype));
-        for (uint32_t k = 0; k < b->rank; k++)
-            printf("%s%lld", k ? ", " : "", (long long)b->dim[k]);
-        printf("] min %.5g max %.5g mean %.5g", low, high, sum / (double)(n ? n : 1));
-        if (bad)
-            printf(" NOT FINITE: %llu of %llu", (unsigned long long)bad, (unsigned long long)n);
-        printf(" bits %016llx\n", (unsigned long long)XXH3_64bits(r->data + at, b->bytes));
+        seen += b->kind == STEM_BUFFER_STATE;
+        bool print = all || states <= MOST_STATES || seen <= FIRST_STATES;
+        if (!print && seen == FIRST_STATES + 1)
+            folded = at;
+        left_out += !print_result(b, r->data + at, print);
         at += b->bytes;
     }
+    if (left_out)
+        printf("  ... %u more states, all finite (--verbose lists them); bits of what follows the first %d: %016llx\n", left_out, FIRST_STATES,
+               (unsigned long long)XXH3_64bits(r->data + folded, at - folded));
 }

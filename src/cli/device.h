@@ -45,8 +45,8 @@ void stem_results_free(struct stem_results *r);
 /* True if equal bit for bit; else *where names the first buffer and element that differ (static buffer). */
 bool stem_results_same(const struct stem_plan_variant *v, const struct stem_results *a, const struct stem_results *b,
                        const char **where);
-/* One line for each output: name, type, range, mean, a hash of its bits. */
-void stem_results_print(const struct stem_plan_variant *v, const struct stem_results *r);
+/* One line for each output: name, type, range, mean, a hash of its bits; of many states the first, unless `all`. */
+void stem_results_print(const struct stem_plan_variant *v, const struct stem_results *r, bool all);
 /* Element as a number. */
 double stem_element(enum stem_dtype dtype, const void *data, uint64_t i);
 

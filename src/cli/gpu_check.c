@@ -184,7 +184,7 @@ int stem_gpu_check_bits(struct stem_gpu *g, uint32_t variant, struct stem_replay
     }
     stem_progress_end(&bar);
     if (status == STEM_EXIT_OK) {
-        stem_results_print(v, &want);
+        stem_results_print(v, &want, g->verbose);
         if (g->save && !stem_weights_save(v, &want, g->save))
             status = STEM_EXIT_WORLD;
         printf("  same bits      as the one-stream schedule, %u replays%s\n", same, poison ? ", slab poisoned with NaN before each" : "");

@@ -20,6 +20,7 @@ struct stem_gpu {
     uint64_t poison_bytes;
     const struct stem_weights *inputs; /* of --input, or NULL */
     const char *save;                  /* where the reference's results go, or NULL */
+    bool verbose;                      /* list every state */
     uint64_t seed; /* of inputs that are filled anew because the program writes them */
 };
 

@@ -19,6 +19,7 @@ struct stem_run {
     uint32_t orders;      /* CPU: random legal orders to try */
     bool compare;         /* GPU: each op against its CPU reference */
     bool audit, poison, chaos, pool, profile;
+    bool verbose;         /* list every state */
     const char *profile_path; /* NULL: the default */
     uint32_t device_index;
     const char **weights; /* .safetensors files */

@@ -182,7 +182,7 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
         fine = again(many, variant, o, &reference, what, &differs);
     }
     if (fine) {
-        stem_results_print(v, &reference);
+        stem_results_print(v, &reference, r->verbose);
         if (!differs)
             print_equal(r->orders);
         fine = !r->save || stem_weights_save(v, &reference, r->save);

@@ -145,6 +145,7 @@ static int run_with_inputs(struct stem_gpu *g, const struct stem_run *r, const s
         return STEM_EXIT_WORLD;
     g->inputs = inputs;
     g->save = r->save;
+    g->verbose = r->verbose;
     if (!inputs || stem_weights_fit(inputs, &g->many.plan->variants[0]))
         status = run_all(g, r, source);
     g->inputs = NULL;

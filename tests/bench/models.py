@@ -1,86 +1,244 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of tests/bench/models.sh: `mainstem bench` of each model against the floor by bytes and against PyTorch.
 
-The floor: bytes that a step must read (weights, those of the experts that are chosen, and the caches) over the bandwidth of a
-device-to-device copy measured in the same run. PyTorch: the best of its variants (peers/torch_models.py), run just before.
+The floor: bytes that a step must move (weights, those of the experts that are chosen, and the caches) over the bandwidth of a
+device-to-device copy measured in the same process. PyTorch: the best of its variants (peers/torch_models.py), measured on the same GPU
+just before, over the floor of its own choices. Everything that is compiled (NVRTC, torch.compile) is compiled first, on all
+cores; then one program at a time has a GPU. With several GPUs (CUDA_VISIBLE_DEVICES, else all) models are spread over them.
+
+Results are kept in --results: what was measured before with the same command is not measured again unless --again.
 """
 
 import argparse
 import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "peers"))
+sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
+import jobs  # noqa: E402
 import torch_models  # noqa: E402
 
-WAYS = {"one stream, no PDL": "one", "main-first, no PDL": "dual", "main-first": "pdl", "one stream": "one_pdl",
-        "chosen streams": "chosen"}
+WHOLE = ["SETS=61"]
+MODELS = {  # row: file, definitions, model of torch_models or why there is none
+    "kimi_k25_rank": ("kimi_k25_rank", [], "kimi_k25_rank"),
+    "qwen3_30b_a3b": ("qwen3_30b_a3b", [], "qwen3_30b_a3b"),
+    "deepseek_v2_lite": ("deepseek_v2_lite", [], "deepseek_v2_lite"),
+    "deepseek_v32_rank": ("deepseek_v32_rank", [], None),
+    "kimi_k25_rank nvfp4": ("kimi_k25_rank", ["FORMAT=1"] + WHOLE, None),
+    "kimi_k25_rank int4": ("kimi_k25_rank", ["FORMAT=2"] + WHOLE, None),
+}  # fmt: skip
+WAYS = ("one-nopdl", "one", "main-nopdl", "main", "chosen")
+MODEL_BAR = {"deepseek_v2_lite": (1, 16), "kimi_k25_rank": (1, 16)}  # at most 1.5 x the floor
+OVER_FLOOR, OVER_PYTORCH = 1.5, 2.0
 
 
-def bench(mainstem, path, tokens, context, iters, defines):
-    """Microseconds and lanes of each way, captured; or what went wrong."""
-    command = [mainstem, "bench", path, "--dim", f"T={tokens}", f"--iters={iters}", f"-DCONTEXT={context}", f"-DSEQUENCES={tokens}"]
-    command += [f"-DSTART={context - tokens}"] + [f"-D{d}" for d in defines]
-    run = subprocess.run(command, capture_output=True, text=True)
-    out = {}
-    for line in run.stdout.splitlines():
-        cells = [c.strip() for c in line.strip("| ").split("|")]
-        if cells[0] == "schedule":
-            names = cells
-        if len(cells) >= 9 and cells[0] in WAYS and cells[1] == "captured":
-            row = dict(zip(names, cells))
-            out[WAYS[cells[0]]] = dict(us=float(re.match(r"[0-9.]+", row["replay"])[0]), lanes=row["lanes measured"], nodes=row["nodes"], same=row["same bits"])
-    if len(out) < len(WAYS):
-        print(f"{path} T={tokens}: exit {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+# ---- commands ----
+
+
+def program(a, model):
+    file, defines, _ = MODELS[model]
+    most = max(map(int, a.tokens.split(",")))
+    path = os.path.join(os.environ["SRCDIR"], "examples", "models", file + ".stem")
+    defines = [f"CONTEXT={a.context}", f"SEQUENCES={most}", f"START={a.context - most}"] + defines + a.defines
+    return [path, "--dim", f"T={a.tokens}"] + [f"-D{d}" for d in defines]
+
+
+def ours(a, model):
+    result = os.path.join(a.results, f"{model.replace(' ', '-')}.ours.json")
+    command = [os.environ["MAINSTEM"], "bench"] + program(a, model)
+    return jobs.Job(f"{model}, ours", command + [f"--ways={','.join(WAYS)}", f"--iters={a.iters}", f"--json={result}"], result, a.limit)
+
+
+def peer(a, model):
+    name = MODELS[model][2]
+    result = os.path.join(a.results, f"{model}.torch.json")
+    command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), name, "--tokens", a.tokens, "--context", a.context]
+    command += ["--seconds", a.seconds, "--compile-seconds", a.compile_seconds, "--replays", a.replays, "--json", result]
+    return jobs.Job(f"{model}, PyTorch", command + (["--no-compile"] if a.no_compile else []), result, a.limit)
+
+
+def error(a, model):
+    file = MODELS[model][0]
+    result = os.path.join(a.results, f"{model.replace(' ', '-')}.error.json")
+    path = os.path.join(os.environ["SRCDIR"], "examples", "models", file + ".stem")
+    command = [sys.executable, os.path.join(HERE, "peers", "model_error.py"), model, path, "--json", result]
+    return jobs.Job(f"{model}, error", command, result, a.limit)
+
+
+def compiling(a, models, scratch):
+    """What fills the caches of NVRTC and of torch.compile."""
+    out = []
+    for m in models:
+        for pdl in ("auto", "off"):
+            command = [os.environ["MAINSTEM"], "compile", "-q", "--no-warnings"] + program(a, m) + [f"--pdl={pdl}", "--emit=cubin"]
+            out.append(jobs.Job(f"{m}, kernels, pdl {pdl}", command + ["-o", os.path.join(scratch, f"{m}-{pdl}")], None, a.limit))
+    for m in models if not a.no_compile and not a.no_peers else ():
+        for t in a.tokens.split(",") if MODELS[m][2] else ():
+            command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), MODELS[m][2], "--tokens", t]
+            command += ["--warm", "--context", a.context, "--compile-seconds", a.compile_seconds]
+            out.append(jobs.Job(f"{m}, torch.compile, T={t}", command, None, a.limit))
     return out
 
 
-def peers(model, tokens, context, seconds, extra):
-    with tempfile.NamedTemporaryFile(suffix=".json") as f:
-        command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), model, "--tokens", tokens, "--context", str(context)]
-        run = subprocess.run(command + ["--seconds", str(seconds), "--json", f.name] + extra, capture_output=True, text=True)
-        print(run.stdout, end="")
-        if run.returncode:
-            print(run.stderr[-2000:])
-            return None
-        return json.load(open(f.name))
+# ---- the table ----
+
+
+def lanes(way):
+    return way["lanes_measured"] or f"({way['lanes_predicted']} predicted)"
+
+
+def rows(model, result, torch):
+    """One dict for each token count; result: of mainstem bench, torch: of torch_models, either may be None."""
+    out = []
+    for v in result["variants"] if result else ():
+        t = v["dims"]["T"]
+        ways = {w["way"]: w for w in v["ways"]}
+        other = (torch or {}).get("torch", {}).get(str(t), {})
+        best = min(other["us"], key=other["us"].get) if other.get("us") else None
+        row = dict(model=model, T=t, floor=v["floor_us"], us={w: ways[w]["us"] for w in WAYS if w in ways})
+        row["best"] = min(row["us"].values())
+        row["over"] = row["best"] / row["floor"]
+        row["lanes"] = lanes(ways["main"]) if "main" in ways else "-"
+        row["forks"] = "chosen" in ways and ways["chosen"]["lanes_predicted"] > 1
+        row["same"] = all(w["same_bits"] for w in ways.values())
+        row["torch"] = dict(us=other["us"][best], way=best, over=other["us"][best] / other["floor"]) if best else None
+        row["missing"] = other.get("missing", {})
+        row["speedup"] = row["torch"]["us"] / row["best"] if best else None
+        out.append(row)
+    return out
+
+
+HEAD = """| model | T | floor (us) | one stream | dual | dual, PDL | one stream, PDL | chosen streams, PDL | over the floor | lanes | same bits | PyTorch | its way | over its floor | PyTorch over ours |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def markdown(all_rows):
+    lines = HEAD.splitlines()
+    for r in all_rows:
+        us = " | ".join(f"{r['us'][w]:.0f}" if w in r["us"] else "-" for w in ("one-nopdl", "main-nopdl", "main", "one", "chosen"))
+        t = r["torch"]
+        other = f"{t['us']:.0f} | {t['way']} | {t['over']:.2f} | {r['speedup']:.2f}" if t else "- | - | - | -"
+        lines.append(f"| {r['model']} | {r['T']} | {r['floor']:.0f} | {us} | {r['over']:.2f} | {r['lanes']} | {'yes' if r['same'] else 'NO'} | {other} |")
+    return lines
+
+
+def bars(all_rows):
+    """(what, bar, measured, pass or miss) of the models."""
+    out = []
+    for r in all_rows:
+        if r["T"] in MODEL_BAR.get(r["model"], ()):
+            out.append((f"{r['model']}, T={r['T']}, over the floor", f"<= {OVER_FLOOR}", f"{r['over']:.2f}", r["over"] <= OVER_FLOOR))
+        if r["model"] in MODEL_BAR and r["T"] == 1 and r["speedup"]:
+            out.append((f"{r['model']}, T=1, PyTorch over ours", f">= {OVER_PYTORCH:.0f}", f"{r['speedup']:.2f}", r["speedup"] >= OVER_PYTORCH))
+        chosen, one = r["us"].get("chosen"), r["us"].get("one")
+        if chosen and one and r["forks"]:  # else the schedules are the same
+            out.append((f"{r['model']}, T={r['T']}, chosen streams over one", "<= 1.01", f"{chosen / one:.3f}", chosen <= 1.01 * one))
+        if not r["same"]:
+            out.append((f"{r['model']}, T={r['T']}, same bits", "yes", "NO", False))
+    return out
+
+
+def left_out(all_rows):
+    return [f"- {r['model']}, T={r['T']}: {key}: {why}" for r in all_rows for key, why in r["missing"].items()]
+
+
+def print_bars(found):
+    print("\n| bar | wanted | measured | |\n|---|---|---|---|")
+    for what, want, got, good in found:
+        print(f"| {what} | {want} | {got} | {'pass' if good else 'MISS'} |")
+
+
+ERROR_HEAD = """| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | same token as float64 |
+|---|---|---|---|---|---|"""
+
+
+def error_lines(results):
+    lines = ERROR_HEAD.splitlines()
+    for rows_of_model in results:
+        for r in rows_of_model or ():
+            torch = f"{r['torch']:.2e} ({r['torch_worst']:.2e})" if r["torch"] is not None else "-"
+            lines.append(f"| {r['model']} | {r['layers']} | {r['T']} | {r['error']:.2e} ({r['worst']:.2e}) | {torch} | {r['same']} of {r['T']} |")
+    return lines
+
+
+def arguments(argv=None):
+    p = argparse.ArgumentParser(description="Whole models against the floor by bytes and against PyTorch.")
+    p.add_argument("models", nargs="*", metavar="MODEL", help=f"default all: {', '.join(MODELS)}")
+    p.add_argument("--tokens", default="1,4,16,64")
+    p.add_argument("--context", type=int, default=4096)
+    p.add_argument("--iters", type=int, default=15, help="replays of ours")
+    p.add_argument("--replays", type=int, default=10, help="of PyTorch")
+    p.add_argument("--quick", action="store_true", help="5 replays of each")
+    p.add_argument("--seconds", type=float, default=90, help="of PyTorch for each model: no variant is started after these")
+    p.add_argument("--compile-seconds", type=float, default=60, help="of torch.compile for each variant")
+    p.add_argument("--limit", type=float, default=300, help="seconds of one program")
+    p.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    p.add_argument("--no-peers", action="store_true", help="leave out PyTorch")
+    p.add_argument("--no-error", action="store_true", help="leave out the error against float64")
+    p.add_argument("--results", default=os.path.join(os.environ.get("BUILDDIR", "."), "bench-results"), help="directory (default BUILDDIR/bench-results)")
+    p.add_argument("--again", action="store_true", help="measure what was measured before, too")
+    p.add_argument("--json", help="file for the rows")
+    p.add_argument("-D", dest="defines", action="append", default=[])
+    a = p.parse_args(argv)
+    unknown = [m for m in a.models if m not in MODELS]
+    if unknown:
+        p.error(f"no model is called '{unknown[0]}'; there are {', '.join(MODELS)}")
+    a.models = a.models or list(MODELS)
+    if a.quick:
+        a.iters = a.replays = 5
+    return a
+
+
+def measure(a, runner):
+    """Jobs by model: (ours, PyTorch or None), and those of errors."""
+    with_error = not a.no_error and os.path.exists(os.environ.get("MAINSTEM_LIB", ""))
+    errors = [error(a, m) for m in a.models if with_error and m in torch_models_with_error()]
+    of_model = {m: (ours(a, m), peer(a, m) if MODELS[m][2] and not a.no_peers else None) for m in a.models}
+    if a.again:
+        for j in [j for pair in of_model.values() for j in pair if j] + errors:
+            for path in (j.result, j.mark()):
+                if os.path.exists(path):
+                    os.remove(path)
+    with tempfile.TemporaryDirectory() as scratch:
+        fresh = [m for m in a.models if not all(j.done_before() for j in of_model[m] if j)]
+        runner.together("compiling", compiling(a, fresh, scratch) + errors)
+    runner.alone("measuring", [[j for j in reversed(of_model[m]) if j] for m in a.models])
+    return of_model, errors
+
+
+def torch_models_with_error():
+    import model_error
+
+    return model_error.NAMES
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("models", nargs="*", default=list(torch_models.CONFIGS))
-    p.add_argument("--tokens", default="1,4,16,64")
-    p.add_argument("--context", type=int, default=4096)
-    p.add_argument("--iters", type=int, default=15)
-    p.add_argument("--seconds", type=float, default=60, help="of PyTorch for each model")
-    p.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
-    p.add_argument("-D", dest="defines", action="append", default=[])
-    a = p.parse_args()
-    rows = []
-    for model in a.models:
-        print(f"\n### {model}\n", flush=True)
-        peer = peers(model, a.tokens, a.context, a.seconds, ["--no-compile"] if a.no_compile else [])
-        for t in a.tokens.split(","):
-            path = os.path.join(os.environ["SRCDIR"], "examples", "models", model + ".stem")
-            ours = bench(os.environ["MAINSTEM"], path, int(t), a.context, a.iters, a.defines)
-            torch = peer["torch"].get(t, {}) if peer else {}
-            floor = torch.pop("floor", None) or torch_models.floor_bytes(torch_models.CONFIGS[model], int(t), a.context) / 4.3e12 * 1e6
-            rows.append((model, t, floor, ours, min((v for v in torch.values()), default=None)))
-    print("\n| model | T | floor (us) | one stream | dual | dual, PDL | one stream, PDL | chosen streams, PDL | over the floor | lanes | same bits | PyTorch | PyTorch over ours |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for model, t, floor, ours, torch in rows:
-        if len(ours) < len(WAYS):
-            continue
-        best = min(w["us"] for w in ours.values())
-        us = " | ".join(f"{ours[w]['us']:.0f}" for w in ("one", "dual", "pdl", "one_pdl", "chosen"))
-        same = "yes" if all(w["same"] == "yes" for w in ours.values()) else "NO"
-        other = f"{torch:.0f} | {torch / best:.2f}" if torch else "- | -"
-        print(f"| {model} | {t} | {floor:.0f} | {us} | {best / floor:.2f} | {ours['pdl']['lanes']} | {same} | {other} |")
-    return 0 if all(len(r[3]) == len(WAYS) for r in rows) else 1
+    a = arguments()
+    os.makedirs(a.results, exist_ok=True)
+    cache = os.path.join(a.results, "cache")
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ.setdefault(name, os.path.join(cache, name.split("_")[0].lower()))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
+    runner = jobs.Runner()
+    of_model, errors = measure(a, runner)
+    found = [r for m in a.models for r in rows(m, of_model[m][0].load(), of_model[m][1].load() if of_model[m][1] else None)]
+    print(f"context {a.context}, medians of {a.iters} replays (PyTorch {a.replays}); {runner.summary()}\n")
+    print("\n".join(markdown(found)))
+    if left_out(found):
+        print("\nVariants of PyTorch without a time:\n" + "\n".join(left_out(found)))
+    if errors:
+        print("\nDistance from float64 of the last hidden state, full width:\n")
+        print("\n".join(error_lines([e.load() for e in errors])))
+    print_bars(bars(found))
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump(found, f, indent=1)
+    failed = [j.name for pair in of_model.values() for j in pair if j and not j.ok] + [e.name for e in errors if not e.ok]
+    if failed:
+        print("\nFAILED: " + "; ".join(failed))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

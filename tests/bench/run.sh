@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Every figure of the README and docs/, as tables in Markdown on standard output.
-#   tests/bench/run.sh [headline|streams|peers|kernels|models|lanes|compile|proof|all]      (default all; what needs a GPU says so)
+#   tests/bench/run.sh [headline|tokens|streams|peers|kernels|models|table|lanes|compile|proof|all] [OPTION...]
+# Default all; what needs a GPU says so. peers: the MoE layer by us, in Triton and in PyTorch; models: whole decode steps; kernels:
+# each against its bytes; table: these three, each bar with pass or MISS. Options are those of layers.py or models.py.
 # From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,10 +10,14 @@ export SRCDIR=${SRCDIR:-$(cd "$here/../.." && pwd)}
 export BUILDDIR=${BUILDDIR:-$SRCDIR/build}
 export MAINSTEM=${MAINSTEM:-$BUILDDIR/mainstem}
 what=${1:-all}
+[ $# -gt 0 ] && shift
 model=$SRCDIR/examples/dual_stream_moe.stem
 gpu=0
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
-wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
+wants() {
+    [ "$what" = all ] || [ "$what" = "$1" ] && return 0
+    case $what:$1 in table:peers | table:models | table:kernels) return 0 ;; *) return 1 ;; esac
+}
 needs_gpu() {
     [ $gpu = 1 ] && return 0
     echo "(needs a GPU: not measured here)"
@@ -36,18 +42,27 @@ if wants streams; then
     needs_gpu && bash "$here/streams.sh"
 fi
 if wants peers; then
-    echo; echo '## The same layers in PyTorch, by hand, in a CUDA graph'; echo
-    needs_gpu && python3 "$here/peers/torch_moe.py" --tokens "${TOKENS:-1,4,16,64}" --replays 20
-    echo; echo '## With Triton kernels by hand'; echo
-    needs_gpu && python3 "$here/peers/triton_moe.py" --tokens "${TOKENS:-1,4,16,64}" --replays 20
-fi
-if wants kernels && [ -x "$here/kernels/run.sh" ]; then
-    echo; echo '## Kernels against their bytes'; echo
-    needs_gpu && "$here/kernels/run.sh"
+    echo; echo '## The MoE layer: ours, Triton kernels and PyTorch in one run'; echo
+    quick=
+    for o in "$@"; do [ "$o" = --quick ] && quick=--quick; done
+    if [ "$what" = peers ]; then
+        needs_gpu && python3 -B "$here/layers.py" "$@"
+    else
+        # shellcheck disable=SC2086
+        needs_gpu && python3 -B "$here/layers.py" $quick
+    fi
 fi
 if wants models; then
     echo; echo '## Whole models: decode steps'; echo
-    needs_gpu && bash "$here/models.sh"
+    needs_gpu && bash "$here/models.sh" "$@"
+fi
+if wants kernels; then
+    echo; echo '## Kernels against their bytes'; echo
+    if [ "$what" = kernels ]; then
+        needs_gpu && bash "$here/kernels/run.sh" "$@"
+    else
+        needs_gpu && bash "$here/kernels/run.sh"
+    fi
 fi
 if wants lanes; then
     echo; echo '## Lanes: how exact the model is, for each file of measured graphs'; echo

@@ -209,5 +209,15 @@ expect 0 'min -?0 max -?0 ' run "$work/named.stem" --device=cpu --weights="$work
 expect 1 "no tensor 'layers.0.b.w', which is wanted for weight 'w'" run "$work/named.stem" --device=cpu --weights="$work/checkpoint/1.safetensors"
 expect 1 "no tensor 'layers.0.a.w', which is wanted for weight 'w'" run "$work/named.stem" --device=cpu --weights="$work/good.safetensors"
 
+# Many states: the first few, and one line that has the bits of the others.
+states="$SRCDIR/examples/models/kimi_k25_rank.stem -D LAYERS=12 -D HIDDEN=64 -D VOCAB=64 -D HEADS=1 -D EXPERTS=8 -D TOPK=2 -D INTER=32 -D DENSE=32
+    -D CONTEXT=64 -D SEQUENCES=1 -D NOPE=32 -D HEAD=32 -D LATENT=32 -D ROPE=16 -D QRANK=32 -D SETS=1 --device=cpu"
+# shellcheck disable=SC2086
+expect 0 '^  \.\.\. 8 more states, all finite \(--verbose lists them\); bits of what follows the first 4: [0-9a-f]{16}$' run $states
+# shellcheck disable=SC2086
+check 'four states are listed' test "$("$MAINSTEM" run $states | grep -c '^  state ')" = 4
+# shellcheck disable=SC2086
+check 'all states are listed' test "$("$MAINSTEM" run $states --verbose | grep -c -e '^  state ' -e more)" = 12
+
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

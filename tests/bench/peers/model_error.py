@@ -2,13 +2,15 @@
 """How far a model of examples/models and its PyTorch peer in bf16 are from the same model in float64.
 
 Full width, few layers, the same random weights, caches and positions: the normalised hidden state after the last layer is
-compared, token by token. A token for which rounding turned the choice of an expert counts like any other.
+compared, token by token. A token for which rounding turned the choice of an expert counts like any other. Experts in nvfp4 and
+int4 ("kimi_k25_rank nvfp4") are random codes and scales; float64 and PyTorch compute with the numbers that these stand for.
 
-    model_error.py MODEL FILE.stem [--tokens 1,16] [--layers 3] [--context 1024]
+    model_error.py MODEL FILE.stem [--tokens 1,16] [--layers 3] [--context 1024] [--json FILE]
 Needs PyTorch with a GPU, and the mainstem module (PYTHONPATH=runtime/python, MAINSTEM_LIB).
 """
 
 import argparse
+import json
 import os
 import sys
 
@@ -20,8 +22,46 @@ NAMES = {  # weights of torch_models by their names in the .stem files
     "kimi_k25_rank": dict(norm1="norm", down="down", q_norm="q_norm", up="q_up", kv_norm="kv_norm", kv_up="kv_up", o="o"),
     "qwen3_30b_a3b": dict(norm1="norm", down="qkv", q_norm="q_norm", k_norm="k_norm", o="o"),
 }
+FORMATS = {"kimi_k25_rank nvfp4": 1, "kimi_k25_rank int4": 2}  # -D FORMAT
+NAMES.update({name: NAMES[name.split()[0]] for name in FORMATS})
 MOE = dict(norm2="norm", gate="gate", bias="bias", w13="w13", w2="w2", s13="s13", s2="s2")
 WIDE = ("w13", "w2")  # cast where they are used: only the chosen experts
+
+
+# ---- experts in four bits ----
+
+
+def packed(torch, shape, group, form):
+    """Random codes with their scales as the program takes them, by suffix, and the numbers that they stand for."""
+    n, rows, columns = shape
+    code = torch.randint(0, 16, shape, device="cuda", dtype=torch.uint8)
+    given = {"": code[..., 1::2] << 4 | code[..., 0::2]}
+    scale = torch.rand(n, rows, columns // group, device="cuda") + 0.5
+    if form == 1:
+        value = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], device="cuda")
+        value = torch.cat((value, -value))
+        given["_scale"] = scale.to(torch.float8_e4m3fn)
+        whole = torch.full((n,), columns**-0.5 / 3, device="cuda") * (torch.rand(n, device="cuda") + 0.5)
+        given["_scale_2"] = whole
+        wide = value[code.int()].view(n, rows, -1, group) * given["_scale"].float().unsqueeze(3) * whole.view(n, 1, 1, 1)
+    else:
+        given["_scale"] = (scale * columns**-0.5 / 4.6).to(torch.bfloat16)
+        wide = ((code.float() - 8).view(n, rows, -1, group) * given["_scale"].float().unsqueeze(3)).to(torch.bfloat16)
+    return given, wide.view(shape)
+
+
+def pack_experts(torch, layer, form):
+    """Replaces the experts of a layer: what the program gets is in layer["packed"]."""
+    layer["packed"] = {}
+    for w in WIDE:
+        given, wide = packed(torch, tuple(layer[w].shape), 16 if form == 1 else 32, form)
+        if w == "w13" and form == 1:  # one for the gates and one for the others
+            given["_scale_2"] = given["_scale_2"].unsqueeze(1).expand(-1, 2).contiguous()
+        layer["packed"].update({w + suffix: x for suffix, x in given.items()})
+        layer[w] = wide
+
+
+# ---- one program and its peers ----
 
 
 def bound(name, weights, table, known):
@@ -34,6 +74,7 @@ def bound(name, weights, table, known):
             out.update({"mlp.norm": w["norm2"], "mlp.w13": w["up13"], "mlp.w2": w["up2"]})
         else:
             out.update({f"moe[{l}].{theirs}": w[ours] for ours, theirs in MOE.items() if ours in w})
+            out.update({f"moe[{l}].{theirs}": x for theirs, x in w.get("packed", {}).items()})
     return {k: v for k, v in out.items() if k in known}
 
 
@@ -43,11 +84,16 @@ def errors(torch, got, want):
 
 
 def compare(torch, mainstem, name, path, tokens, layers, context):
-    c = dict(torch_models.CONFIGS[name], layers=layers)
+    c = dict(torch_models.CONFIGS[name.split()[0]], layers=layers)
     weights = torch_models.make_weights(torch, c, layers, 0, "cuda", torch.bfloat16)
+    for layer in weights["layers"] if name in FORMATS else ():
+        if "w13" in layer:
+            pack_experts(torch, layer, FORMATS[name])
     defines = dict(LAYERS=layers, SETS=layers, CONTEXT=context, SEQUENCES=tokens, EPS=1e-6, BASE=10000.0)
     if "latent" in c:
         defines.update(FACTOR=1.0)
+    if name in FORMATS:
+        defines.update(FORMAT=FORMATS[name])
     program = mainstem.compile(path, dims={"T": [tokens]}, defines=defines)
     pages = context // 64
     table = torch.cat((weights["table"], torch.zeros(c["vocab"] - 1024, c["hidden"], device="cuda", dtype=torch.bfloat16)))
@@ -79,7 +125,7 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
     rows, results = torch.arange(tokens, device="cuda"), {}
     for kind, dtype, wide in (("bf16", torch.bfloat16, torch.float32), ("wide", torch.float64, torch.float64)):
         attend, routed, shared, _, forward = torch_models.make_model(torch, c, context, "gather", None, wide)
-        cast = lambda d: {k: v if k in WIDE else v.to(dtype) for k, v in d.items()}  # noqa: E731
+        cast = lambda d: {k: v if k in WIDE else v.to(dtype) for k, v in d.items() if k != "packed"}  # noqa: E731
         w = {k: v.to(dtype) for k, v in weights.items() if k != "layers"}
         w["layers"] = [cast(layer) for layer in weights["layers"]]
         if dtype == torch.bfloat16:
@@ -94,6 +140,7 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
     same = (given["next"] == next_wide).sum().item()
     print(f"| {name} | {layers} | {tokens} | {ours:.2e} ({worst:.2e}) | {torch_error:.2e} ({torch_worst:.2e}) | {same} of {tokens} |", flush=True)
     program.close()
+    return dict(model=name, layers=layers, T=tokens, error=ours, worst=worst, torch=torch_error, torch_worst=torch_worst, same=same)
 
 
 def main():
@@ -103,6 +150,7 @@ def main():
     p.add_argument("--tokens", default="1,16")
     p.add_argument("--layers", type=int, default=3)
     p.add_argument("--context", type=int, default=1024)
+    p.add_argument("--json")
     a = p.parse_args()
     try:
         import torch
@@ -117,8 +165,10 @@ def main():
     print("| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | same token as float64 |")
     print("|---|---|---|---|---|---|")
     with torch.no_grad():
-        for t in a.tokens.split(","):
-            compare(torch, mainstem, a.model, a.file, int(t), a.layers, a.context)
+        rows = [compare(torch, mainstem, a.model, a.file, int(t), a.layers, a.context) for t in a.tokens.split(",")]
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump(rows, f, indent=1)
     return 0
 
 

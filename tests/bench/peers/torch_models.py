@@ -379,7 +379,7 @@ class Bench:
 
 
 def measure_all(torch, a, c):
-    bandwidth = a.bandwidth or copy_bandwidth(torch)
+    bandwidth = copy_bandwidth(torch)
     b = Bench(torch, a, c)
     print(f"{a.model}: {c['layers']} layers, context {a.context}, copy {bandwidth / 1e12:.2f} TB/s, PyTorch {torch.__version__}", flush=True)
     result = dict(model=a.model, bandwidth=bandwidth, context=a.context, pytorch=torch.__version__, torch={})
@@ -403,7 +403,6 @@ def main():
     p.add_argument("--warm", action="store_true", help="only compile, with two layers")
     p.add_argument("--seconds", type=float, default=1e9, help="start no variant after this many seconds")
     p.add_argument("--compile-seconds", type=float, default=120, help="give up a variant whose first call takes longer")
-    p.add_argument("--bandwidth", type=float, help="bytes per second of a copy, measured before")
     p.add_argument("--json")
     a = p.parse_args()
     try:

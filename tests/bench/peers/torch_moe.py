@@ -11,9 +11,9 @@ Routed experts as an engine without custom kernels does them:
     fused   through torch.compile, products of gathered weights as sums, which become one kernel that reads the weights
             where they are; with one stream the whole layer is compiled, with two its parts
 
-    torch_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--bandwidth B] [--no-compile] [--json FILE]
+    torch_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--no-compile] [--json FILE]
     torch_moe.py --warm                     only compiles, into the cache of TORCHINDUCTOR_CACHE_DIR
-Prints microseconds per layer (median of replays), and the ratio to the time in which a copy (4.3 TB/s unless it is given)
+Prints microseconds per layer (median of replays), and the ratio to the time in which a copy at 4.3 TB/s
 moves the weights that the router's choices need. A variant without a time is named with the reason.
 """
 
@@ -123,9 +123,9 @@ def layer(hidden, w, routed, side, shared=shared_expert):
     return hidden + y + s
 
 
-def floor_us(distinct, bandwidth=BANDWIDTH):
+def floor_us(distinct):
     shared = (EXPERTS + 2 * INTER + INTER) * HIDDEN * 2
-    return (distinct * 3 * INTER * HIDDEN * 2 + shared) / bandwidth * 1e6
+    return (distinct * 3 * INTER * HIDDEN * 2 + shared) / BANDWIDTH * 1e6
 
 
 def count_experts(x, layers, weights, routed):
@@ -180,7 +180,7 @@ def measure(t, a, weights, routed, dual, compiled):
         times.append(start.elapsed_time(end) * 1000 / a.layers)
     assert torch.isfinite(out.float()).all()
     del graph
-    return statistics.median(times), floor_us(count_experts(x, a.layers, weights, routed_grouped), a.bandwidth)
+    return statistics.median(times), floor_us(count_experts(x, a.layers, weights, routed_grouped))
 
 
 def variants(t, a):
@@ -215,7 +215,6 @@ def main():
     p.add_argument("--layers", type=int, default=61)
     p.add_argument("--sets", type=int, default=16)
     p.add_argument("--replays", type=int, default=20)
-    p.add_argument("--bandwidth", type=float, default=BANDWIDTH, help="bytes per second of a copy")
     p.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     p.add_argument("--compile-seconds", type=float, default=60, help="give up a variant that compiles for longer")
     p.add_argument("--warm", action="store_true", help="only compile")
@@ -236,7 +235,7 @@ def main():
             print(f"T={t}: best {best:.1f} us/layer, {best / row['floor'][key]:.2f} of the floor  {each}", flush=True)
     if a.json and not a.warm:
         with open(a.json, "w") as f:
-            json.dump(rows, f, indent=1)
+            json.dump(dict(bandwidth=BANDWIDTH, rows=rows), f, indent=1)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ projection. Two ways of doing the routed experts:
 Every kernel has several block sizes; each is timed by itself over rotating weights and the best is taken. The layers
 are captured in a CUDA graph, on one stream and on two.
 
-    triton_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--replays 20] [--bandwidth B] [--json FILE]
+    triton_moe.py [--tokens 1,4,16,64] [--layers 61] [--sets 16] [--replays 20] [--json FILE]
     triton_moe.py --warm N                      compiles every kernel in N processes, into Triton's cache; measures nothing
 
 Prints microseconds for each layer (median of replays), and the ratio to the time that the bytes of the weights which
-the router's choices need take at the bandwidth of a copy (4.3 TB/s unless it is given).
+the router's choices need take at the bandwidth of a copy at 4.3 TB/s.
 """
 
 import argparse
@@ -58,17 +58,19 @@ def rows_kernel(x, w, y, T, N, K: tl.constexpr, BN: tl.constexpr, BK: tl.constex
             up += tl.sum(tl.load(w + (n + N)[:, None] * K + at[None, :], mask=inside, other=0.0).to(tl.float32) * v, 1)
     if SILU:
         gate = gate / (1 + tl.exp(-gate)) * up
-    tl.store(y + t * N + n, gate.to(tl.bfloat16), mask=n < N)
+    tl.store(y + t * N + n, gate.to(y.dtype.element_ty), mask=n < N)
 
 
 @triton.jit
-def dot_kernel(x, w, y, T, N, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SILU: tl.constexpr):
-    """The same for all tokens at once, on the tensor cores."""
+def dot_kernel(x, w, y, T, N, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SILU: tl.constexpr,
+               SPLIT: tl.constexpr = 1):
+    """The same for all tokens at once, on the tensor cores; SPLIT parts of the columns give a y each."""
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     m = tl.arange(0, BM)
     gate = tl.zeros([BM, BN], tl.float32)
     up = tl.zeros([BM, BN], tl.float32)
-    for k in range(0, K, BK):
+    part = tl.program_id(1)
+    for k in range(part * (K // SPLIT), (part + 1) * (K // SPLIT), BK):
         at = k + tl.arange(0, BK)
         v = tl.load(x + m[:, None] * K + at[None, :], mask=(m < T)[:, None], other=0.0)
         gate = tl.dot(v, tl.load(w + n[None, :] * K + at[:, None], mask=(n < N)[None, :], other=0.0), gate)
@@ -76,14 +78,17 @@ def dot_kernel(x, w, y, T, N, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexp
             up = tl.dot(v, tl.load(w + (n + N)[None, :] * K + at[:, None], mask=(n < N)[None, :], other=0.0), up)
     if SILU:
         gate = gate / (1 + tl.exp(-gate)) * up
-    tl.store(y + m[:, None] * N + n[None, :], gate.to(tl.bfloat16), mask=(m < T)[:, None] & (n < N)[None, :])
+    tl.store(y + (part * T + m[:, None]) * N + n[None, :], gate.to(y.dtype.element_ty), mask=(m < T)[:, None] & (n < N)[None, :])
 
 
 @triton.jit
-def route_kernel(logits, bias, ids, scale, E: tl.constexpr, K: tl.constexpr, BLOCK: tl.constexpr):
+def route_kernel(logits, bias, ids, scale, T, E: tl.constexpr, K: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr):
     t = tl.program_id(0)
     e = tl.arange(0, BLOCK)
-    score = tl.sigmoid(tl.load(logits + t * E + e, mask=e < E, other=0.0).to(tl.float32))
+    logit = tl.zeros([BLOCK], tl.float32)
+    for i in tl.static_range(PARTS):
+        logit += tl.load(logits + (i * T + t) * E + e, mask=e < E, other=0.0)
+    score = tl.sigmoid(logit.to(tl.bfloat16).to(tl.float32))
     choice = tl.where(e < E, score + tl.load(bias + e, mask=e < E, other=0.0), -1e30)
     j = tl.arange(0, K)
     who = tl.zeros([K], tl.int32)
@@ -203,7 +208,8 @@ class Layer:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self.t, self.grouped = t, grouped
-        self.x, self.logits, self.mid, self.shared = new(t, HIDDEN), new(t, EXPERTS), new(t, INTER), new(t, HIDDEN)
+        self.x, self.mid, self.shared = new(t, HIDDEN), new(t, INTER), new(t, HIDDEN)
+        self.logits = new(16, t, EXPERTS, dtype=torch.float32)
         self.ids, self.scale = new(t, TOPK, dtype=torch.int32), new(t, TOPK, dtype=torch.float32)
         self.h, self.part = new(t * TOPK, INTER), new(t * TOPK, HIDDEN) if grouped else None
         self.pairs, self.count = new(EXPERTS, 64, dtype=torch.int32), new(EXPERTS, dtype=torch.int32)
@@ -217,7 +223,8 @@ class Layer:
         rows = [dict(BN=n, BK=k, num_warps=w) for n in (1, 2, 4) for k, w in ((1024, 4), (2048, 8))]
         dots = [dict(BM=self.bm, BN=16, BK=k, num_warps=4, num_stages=s) for k in (128, 256) for s in (3, 5)]
         c = {
-            "gate": rows if few else dots,
+            "gate": rows if few else dots + [dict(BM=self.bm, BN=16, BK=k, num_warps=4, num_stages=3, SPLIT=s)
+                                             for k, s in ((128, 4), (256, 4), (128, 7), (256, 7))],
             "s13": rows if few else dots,
             "s2": [dict(BN=n, BK=256, num_warps=w) for n in (8, 16) for w in (2, 4)] if few else
                   [dict(BM=self.bm, BN=n, BK=128, num_warps=4, num_stages=2) for n in (16, 32, 64)],
@@ -235,7 +242,7 @@ class Layer:
 
     def linear(self, x, w, y, n, k, silu, o):
         few = "BM" not in o
-        grid = (triton.cdiv(n, o["BN"]), self.t if few else 1)
+        grid = (triton.cdiv(n, o["BN"]), self.t if few else o.get("SPLIT", 1))
         launch(rows_kernel if few else dot_kernel, grid, x, w, y, self.t, n, k, SILU=silu, **o)
 
     def gate(self, w, o):
@@ -265,7 +272,8 @@ class Layer:
             launch(down_pairs_kernel, grid, self.h, self.ids, self.scale, w["w2"], self.shared, hidden, out, HIDDEN, INTER, TOPK, **o)
 
     def route(self, w):
-        launch(route_kernel, (self.t,), self.logits, w["bias"], self.ids, self.scale, EXPERTS, TOPK, 512, num_warps=4)
+        parts = self.best.get("gate", {}).get("SPLIT", 1)
+        launch(route_kernel, (self.t,), self.logits, w["bias"], self.ids, self.scale, self.t, EXPERTS, TOPK, parts, 512, num_warps=4)
         if self.grouped:
             launch(group_kernel, (EXPERTS,), self.ids, self.pairs, self.count, self.t * TOPK, EXPERTS, 64,
                    triton.next_power_of_2(self.t * TOPK), num_warps=1)
@@ -276,8 +284,9 @@ class Layer:
     def norm(self, hidden, w):
         launch(norm_kernel, (self.t,), hidden, w["norm"], self.x, HIDDEN, 8192, num_warps=8)
 
-    def small(self, w, hidden, out):
-        """What has no choices."""
+    def small(self, w, hidden, out, gate):
+        """What has no choices of its own."""
+        self.best["gate"] = gate
         self.norm(hidden, w)
         self.route(w)
         if self.grouped:
@@ -374,7 +383,7 @@ def measure(t, grouped, a, weights):
                 distinct.append(l.ids.unique().numel())
 
     run(None, True)
-    floor = floor_us(statistics.mean(distinct), a.bandwidth)
+    floor = floor_us(statistics.mean(distinct))
     row = {"error": error, "experts": statistics.mean(distinct), "floor": floor}
     for name, side in (("one", None), ("dual", torch.cuda.Stream())):
         row[name] = time_graph(graph_of(lambda: run(side)), a.replays) / a.layers
@@ -395,7 +404,7 @@ def compile_part(tokens, part, parts):
     for t, grouped in ways(tokens):
         l = Layer(t, grouped)
         todo += [(getattr(l, step), o) for step, options in l.choices().items() for o in options]
-        todo.append((lambda w, o, l=l: l.small(w, l.out[0], l.out[1]), None))
+        todo += [(lambda w, o, l=l: l.small(w, l.out[0], l.out[1], o), {"SPLIT": s}) for s in (1, 4, 7)]
     for step, o in todo[part::parts]:
         try:
             step(w, o)
@@ -418,7 +427,6 @@ def main():
     p.add_argument("--layers", type=int, default=61)
     p.add_argument("--sets", type=int, default=16)
     p.add_argument("--replays", type=int, default=20)
-    p.add_argument("--bandwidth", type=float, default=BANDWIDTH, help="bytes per second of a copy")
     p.add_argument("--warm", type=int, metavar="N")
     p.add_argument("--compile-part", help=argparse.SUPPRESS)
     p.add_argument("--json")
@@ -447,7 +455,7 @@ def main():
             print(f"  {time.monotonic() - begin:.1f} s")
     if a.json:
         with open(a.json, "w") as f:
-            json.dump(rows, f, indent=1)
+            json.dump(dict(bandwidth=BANDWIDTH, rows=rows), f, indent=1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands that measure: over all GPUs that are visible, with the time that each took, kept so that a run that was
+interrupted goes on where it ended."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+
+def gpus():
+    """Ids for CUDA_VISIBLE_DEVICES, one for each GPU that may be used."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [g.strip() for g in visible.split(",") if g.strip()]
+    try:
+        out = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+    except OSError:
+        out = ""
+    return [str(i) for i, line in enumerate(out.splitlines()) if line.startswith("GPU ")] or ["0"]
+
+
+class Job:
+    """A command. `result` is the file that it writes, if it is to be kept: with it a job is done once and for all, as long as
+    the command stays the same."""
+
+    def __init__(self, name, command, result=None, limit=300, gpu=None):
+        self.name, self.command, self.result, self.limit, self.gpu = name, [str(c) for c in command], result, limit, gpu
+        self.seconds, self.code, self.output, self.kept = 0.0, None, "", False
+
+    @property
+    def ok(self):
+        return self.code == 0
+
+    def mark(self):
+        return self.result + ".command"
+
+    def stamp(self):
+        """The command, and size and time of the files that it names: another program is another measurement."""
+        files = {c: os.stat(c) for c in self.command if c != self.result and os.path.isfile(c)}
+        return [self.command, {name: [s.st_size, s.st_mtime_ns] for name, s in files.items()}]
+
+    def done_before(self):
+        try:
+            with open(self.mark()) as f:
+                return os.path.exists(self.result) and json.load(f) == self.stamp()
+        except (OSError, TypeError, ValueError):
+            return False
+
+    def load(self):
+        """The JSON that it wrote; None if it failed."""
+        try:
+            with open(self.result) as f:
+                return json.load(f)
+        except (OSError, TypeError, ValueError):
+            return None
+
+    def run(self, gpu):
+        if self.result and self.done_before():
+            self.code, self.kept = 0, True
+            return
+        for path in (self.result, self.mark()) if self.result else ():
+            if os.path.exists(path):
+                os.remove(path)
+        begin = time.monotonic()
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
+        try:
+            run = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=self.limit)
+            self.code, self.output = run.returncode, run.stdout
+        except subprocess.TimeoutExpired as e:
+            self.code, self.output = 124, (e.stdout or b"").decode(errors="replace") + f"\nnot done within {self.limit:.0f} s\n"
+        except OSError as e:
+            self.code, self.output = 127, f"{e}\n"
+        self.seconds = time.monotonic() - begin
+        if self.ok and self.result and os.path.exists(self.result):
+            with open(self.mark(), "w") as f:
+                json.dump(self.stamp(), f)
+
+
+class Runner:
+    """Says on standard error what is being done, as one line that changes on a terminal, else as a line for each job."""
+
+    def __init__(self, devices=None, file=sys.stderr):
+        self.gpus, self.file, self.lock = devices or gpus(), file, threading.Lock()
+        self.begin, self.phases, self.now = time.monotonic(), [], {}
+
+    def say(self, text):
+        with self.lock:
+            clear = "\r\033[K" if self.file.isatty() else ""
+            print(f"{clear}[{time.monotonic() - self.begin:5.1f} s] {text}", file=self.file, flush=True)
+
+    def _show(self, phase, done, total):
+        if self.file.isatty():
+            with self.lock:
+                filled = 20 * done // max(1, total)
+                running = ", ".join(self.now.values())
+                print(f"\r\033[K{phase} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total}: {running}"[:150], end="", file=self.file, flush=True)
+
+    def _work(self, phase, chains, slots):
+        """Chains of jobs, the jobs of one after each other on one GPU."""
+        todo, total, done = queue.SimpleQueue(), sum(map(len, chains)), []
+        for chain in chains:
+            todo.put(chain)
+
+        def worker(slot, gpu):
+            while True:
+                try:
+                    chain = todo.get_nowait()
+                except queue.Empty:
+                    return
+                for job in chain:
+                    self.now[slot] = job.name
+                    self._show(phase, len(done), total)
+                    job.run(job.gpu or gpu)
+                    done.append(job)
+                    state = "kept from before" if job.kept else f"{job.seconds:.1f} s" + ("" if job.ok else f", FAILED ({job.code})")
+                    self.say(f"{phase}: {job.name}: {state}")
+                    if not job.ok:
+                        self.say("    " + "\n    ".join(job.output.rstrip().splitlines()[-12:]))
+                self.now.pop(slot, None)
+
+        threads = [threading.Thread(target=worker, args=(i, gpu)) for i, gpu in enumerate(slots)]
+        begin = time.monotonic()
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.phases.append((phase, time.monotonic() - begin))
+
+    def together(self, phase, jobs, at_once=None):
+        """Nothing is timed in these: many at once, spread over the GPUs."""
+        n = min(len(jobs), at_once or max(2, (os.cpu_count() or 2) * 3 // 4))
+        self._work(phase, [[j] for j in jobs], [self.gpus[i % len(self.gpus)] for i in range(n)])
+
+    def alone(self, phase, chains):
+        """One job on each GPU at a time."""
+        self._work(phase, chains, self.gpus)
+
+    def summary(self):
+        return "; ".join(f"{name} {seconds:.0f} s" for name, seconds in self.phases) + f"; all {time.monotonic() - self.begin:.0f} s"

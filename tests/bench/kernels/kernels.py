@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best configuration of each kernel in what the programs of this folder printed (DIR/NAME.txt), and the bar of linear and experts:
+at least 80 % of the rate of a copy on the bytes that must be read, for at most 16 tokens.
+
+    kernels.py bf16 f8 nvfp4 int4 attention --dir DIR [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+
+BAR, MOST_TOKENS = 80, 16
+NO_BAR = ("bf16 route", "bf16 layer")
+# bench.cu: "up nt8 s4 w4 b2    T=4    55.60 us  floor    53.70  x1.04"
+BF16 = re.compile(r"^(?P<what>\S.*?)\s+T=(?P<t>\d+)\s+(?P<us>[\d.]+) us\s+floor\s+(?P<floor>[\d.]+)\s+x")
+# formats.cu: "nvfp4  up     384x7168    mt8 s3 w4 b1   T=1    11.10 us  2100 GB/s  36.0 %   early   11.00 us  2120 GB/s  36.2 %"
+FORMAT = re.compile(r"^(?P<format>\S+)\s+(?P<op>\S+)\s+(?P<shape>\S+)\s+(?P<config>\S.*?)\s+T=(?P<t>\d+)\s+(?P<us>[\d.]+) us\s+\d+ GB/s\s+(?P<share>[\d.]+) %"
+                    r"\s+early\s+(?P<early>[\d.]+) us\s+\d+ GB/s\s+(?P<early_share>[\d.]+) %")  # fmt: skip
+# attention.cu: "mla h8 k4 t64 s3               T=1   ctx 4096      8.50 us       4.7 MB      555 GB/s   13.5 %"
+ATTENTION = re.compile(r"^(?P<what>\S.*?)\s+T=(?P<t>\d+)\s+ctx\s+(?P<context>\d+)\s+(?P<us>[\d.]+) us\s+[\d.]+ MB\s+\d+ GB/s\s+(?P<share>[\d.]+) %")
+KNOB = re.compile(r"^(nt|mt|s|kp|g|cl|w|b|t|k)\d+$|^(kept|read)$")
+
+
+def without_knobs(what):
+    return " ".join(w for w in what.split() if not KNOB.match(w))
+
+
+def lines_of(name, text):
+    """(op, T, context, microseconds, share of a copy's rate, configuration) of every measured line."""
+    for line in text.splitlines():
+        m = BF16.match(line)
+        if m and name == "bf16":
+            yield f"bf16 {without_knobs(m['what'])}", int(m["t"]), None, float(m["us"]), 100 * float(m["floor"]) / float(m["us"]), m["what"]
+        m = FORMAT.match(line)
+        if m:
+            us, share = min((float(m["us"]), float(m["share"])), (float(m["early"]), float(m["early_share"])))
+            yield f"{m['format']} {m['op']} {m['shape']}", int(m["t"]), None, us, share, m["config"]
+        m = ATTENTION.match(line)
+        if m and name == "attention" and "part only" not in m["what"]:
+            yield f"attention {without_knobs(m['what'])}", int(m["t"]), int(m["context"]), float(m["us"]), float(m["share"]), m["what"]
+
+
+def best(found):
+    """The fastest line of each op, T and context, in the order of their first."""
+    out = {}
+    for line in found:
+        key = line[:3]
+        if key not in out or line[3] < out[key][3]:
+            out[key] = line
+    return list(out.values())
+
+
+def judged(row):
+    op, t, context = row[:3]
+    return context is None and t <= MOST_TOKENS and not op.startswith(NO_BAR)
+
+
+def bars(rows):
+    """(what, bar, measured, good) of linear and experts."""
+    return [(f"{r[0]}, T={r[1]}, share of a copy", f">= {BAR} %", f"{r[4]:.0f} %", r[4] >= BAR) for r in rows if judged(r)]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("names", nargs="+")
+    p.add_argument("--dir", required=True)
+    p.add_argument("--json")
+    a = p.parse_args()
+    rows = []
+    for name in a.names:
+        path = os.path.join(a.dir, name + ".txt")
+        if os.path.exists(path):
+            with open(path) as f:
+                text = f.read()
+            rows += best(list(lines_of(name, text)))
+            for line in text.splitlines():
+                if "failures" in line or line.startswith("FAIL"):
+                    print(f"{name}: {line}" if name not in line else line)
+    print("\n| kernel | T | context | us | share of a copy | configuration | |\n|---|---|---|---|---|---|---|")
+    for row in rows:
+        op, t, context, us, share, config = row
+        mark = ("pass" if share >= BAR else "MISS") if judged(row) else ""
+        print(f"| {op} | {t} | {context or '-'} | {us:.2f} | {share:.0f} % | {config} | {mark} |")
+    found = bars(rows)
+    print(f"\n{sum(good for *_, good in found)} of {len(found)} of linear and experts at {BAR} % of a copy or more (T <= {MOST_TOKENS})")
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump(rows, f, indent=1)
+    return 0 if rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the tables of tests/bench/ are made of what the programs print and write; no GPU, no PyTorch.
+
+    test_tables.py MAINSTEM-STAND-IN SCRATCH      (tests/cli/bench_tables.sh)
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "kernels"), os.path.join(HERE, "peers")]
+import jobs  # noqa: E402
+import kernels  # noqa: E402
+import layers  # noqa: E402
+import model_error  # noqa: E402
+import models  # noqa: E402
+import torch_models  # noqa: E402
+
+FAKE, SCRATCH = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+def way(name, us, lanes=2, same=True):
+    return dict(way=name, us=us, us_10=us, us_90=us, lanes_measured=lanes, lanes_predicted=2, same_bits=same)
+
+
+def result(t=1, floor=1000.0, **us):
+    return dict(gpu="G", bandwidth=4e12, variants=[dict(dims={"T": t}, floor_us=floor, experts=8.0, ways=[way(k.replace("_", "-"), v) for k, v in us.items()])])
+
+
+class Models(unittest.TestCase):
+    def test_row(self):
+        ours = result(one_nopdl=2500.0, one=2000.0, main_nopdl=2200.0, main=1400.0, chosen=1500.0)
+        torch = dict(torch={"1": dict(us={"eager-gather-one": 6000.0, "compiled-fused-dual": 3500.0}, missing={"compiled-grouped-one": "why not"}, floor=1000.0)})
+        row = models.rows("kimi_k25_rank", ours, torch)[0]
+        self.assertEqual(models.markdown([row])[2:],
+                         ["| kimi_k25_rank | 1 | 1000 | 2500 | 2200 | 1400 | 2000 | 1500 | 1.40 | 2 | yes | 3500 | compiled-fused-dual | 3.50 | 2.50 |"])  # fmt: skip
+        self.assertEqual([(bar[0].split(", ")[-1], bar[2], bar[3]) for bar in models.bars([row])],
+                         [("over the floor", "1.40", True), ("PyTorch over ours", "2.50", True), ("chosen streams over one", "0.750", True)])  # fmt: skip
+        self.assertEqual(models.left_out([row]), ["- kimi_k25_rank, T=1: compiled-grouped-one: why not"])
+
+    def test_misses(self):
+        ours = result(one=1600.0, main=1700.0, chosen=1650.0)
+        ours["variants"][0]["ways"][1].update(same_bits=False, lanes_measured=None)
+        row = models.rows("deepseek_v2_lite", ours, None)[0]
+        self.assertEqual(models.markdown([row])[2], "| deepseek_v2_lite | 1 | 1000 | - | - | 1700 | 1600 | 1650 | 1.60 | (2 predicted) | NO | - | - | - | - |")
+        self.assertEqual([bar[3] for bar in models.bars([row])], [False, False, False])
+        self.assertEqual(models.rows("deepseek_v2_lite", None, None), [])
+        self.assertEqual(models.bars(models.rows("qwen3_30b_a3b", result(one=1600.0), None)), [])
+
+    def test_errors(self):
+        rows = [dict(model="m", layers=3, T=16, error=1e-2, worst=2e-2, torch=None, torch_worst=None, same=15)]
+        self.assertEqual(models.error_lines([None, rows])[2:], ["| m | 3 | 16 | 1.00e-02 (2.00e-02) | - | 15 of 16 |"])
+
+    def test_names(self):
+        for name, (file, _, peer) in models.MODELS.items():
+            self.assertTrue(os.path.exists(os.path.join(os.environ["SRCDIR"], "examples", "models", file + ".stem")), name)
+            self.assertTrue(peer is None or peer in torch_models.CONFIGS, name)
+        self.assertLessEqual(set(model_error.NAMES), set(models.MODELS))
+        with self.assertRaises(SystemExit), open(os.devnull, "w") as null:
+            sys.stderr, old = null, sys.stderr
+            try:
+                models.arguments(["kimi"])
+            finally:
+                sys.stderr = old
+
+
+class Layers(unittest.TestCase):
+    def test_row(self):
+        ours = result(t=4, one=61 * 130.0, main=61 * 100.0)
+        triton = dict(bandwidth=4.4e12, rows={"4 pairs": dict(one=120.0, dual=110.0, floor=80.0), "4 grouped": dict(one=105.0, dual=190.0, floor=80.0), "16 grouped": {}})
+        torch = dict(bandwidth=4.4e12, rows={"4": dict(us={"gather-one": 300.0, "grouped-dual": 280.0}, floor={"gather-one": 80.0, "grouped-dual": 88.0}, missing={"x": "y"})})
+        row = layers.rows(ours, triton, torch)[0]
+        self.assertAlmostEqual(row["floor"], 2 * 7168 * (768 * 8 + 384 + 768) / 4e6)
+        self.assertEqual((row["way"], row["us"]), ("main", 100.0))
+        self.assertEqual((row["triton"]["way"], row["triton"]["us"]), ("grouped", 105.0))
+        self.assertAlmostEqual(row["triton"]["over"], 105 / (80 * 4.4 / 4))  # at the bandwidth of this run
+        self.assertAlmostEqual(row["torch"]["over"], 280 / (88 * 4.4 / 4))
+        self.assertEqual(layers.rows(ours, None, None)[0]["triton"], None)
+        self.assertEqual([bar[3] for bar in layers.bars([dict(row, over=1.21)])], [False, True])
+        self.assertEqual(len(layers.markdown([row])), 3)
+
+
+KERNELS = dict(
+    bf16="""linear: 0 failures
+-- T=4, 30.7 experts
+route                              T=4       4.40 us  floor     0.00  x5000.00
+gate nt1 s4 kp8 g1 cl4             T=4       4.30 us  floor     1.30  x3.31
+gate nt1 s2 kp8 g1 cl8             T=4       4.10 us  floor     1.30  x3.15
+up nt1 s4 w8 b264                  T=4      55.60 us  floor    53.70  x1.04
+up nt1 s3 w8 b264                  T=64    472.70 us  floor   484.40  x0.98
+""",
+    nvfp4="""copy by the driver, read and written: 4200 GB/s
+nvfp4  up     384x7168    mt1 s3 w8 b2                     T=1    11.30 us  1400 GB/s  35.5 %   early   11.10 us  1420 GB/s  36.0 %
+nvfp4  up     384x7168    mt1 s4 w8 b2                     T=1    12.30 us  1400 GB/s  33.5 %   early   13.10 us  1420 GB/s  31.0 %
+""",
+    attention="""copy: 4120 GB/s (the driver's 4200)
+mla h8 k4 t64 s3               T=1   ctx 4096        8.50 us       4.7 MB      555 GB/s   13.5 %
+mla h8 k4 t64 s3, part only    T=1   ctx 4096        4.50 us       4.7 MB      555 GB/s   23.5 %
+mla h8 k2 t64 s2               T=1   ctx 4096        8.10 us       4.7 MB      555 GB/s   14.1 %
+""",
+)
+
+
+class Kernels(unittest.TestCase):
+    def test_best(self):
+        rows = [r for name, text in KERNELS.items() for r in kernels.best(list(kernels.lines_of(name, text)))]
+        self.assertEqual([(op, t, us) for op, t, _, us, _, _ in rows],
+                         [("bf16 route", 4, 4.4), ("bf16 gate", 4, 4.1), ("bf16 up", 4, 55.6), ("bf16 up", 64, 472.7),
+                          ("nvfp4 up 384x7168", 1, 11.1), ("attention mla h8", 1, 8.1)])  # fmt: skip
+        self.assertEqual([(what.split(",")[0], got, good) for what, _, got, good in kernels.bars(rows)],
+                         [("bf16 gate", "32 %", False), ("bf16 up", "97 %", True), ("nvfp4 up 384x7168", "36 %", False)])  # fmt: skip
+
+
+class Jobs(unittest.TestCase):
+    def setUp(self):
+        self.runner = jobs.Runner(["0", "1"], io.StringIO())
+
+    def test_kept(self):
+        path, program = os.path.join(SCRATCH, "kept.json"), os.path.join(SCRATCH, "program")
+        with open(program, "w") as f:
+            f.write("echo ran >>%s.log; echo 1 >%s" % (path, path))
+        for name in (path, path + ".command", path + ".log"):
+            if os.path.exists(name):
+                os.remove(name)
+
+        def ran(*more):
+            self.runner.alone("measuring", [[jobs.Job("a", ["sh", program, *more], path)]])
+            return len(read(path + ".log").splitlines())
+
+        self.assertEqual((ran(), ran(), ran("other"), ran("other")), (1, 1, 2, 2))
+        with open(program, "a") as f:
+            f.write("\n")
+        self.assertEqual(ran("other"), 3)  # another program
+        with open(program, "a") as f:
+            f.write("\nexit 3\n")
+        self.assertEqual((ran("other"), ran("other")), (4, 5))  # what failed is not kept
+        self.assertIn("FAILED (3)", self.runner.file.getvalue())
+
+    def test_gpus(self):
+        log = os.path.join(SCRATCH, "gpus")
+        if os.path.exists(log):
+            os.remove(log)
+        chains = [[jobs.Job(f"{i}{j}", ["sh", "-c", f"echo {i} $CUDA_VISIBLE_DEVICES >>{log}; sleep 0.02"]) for j in range(3)] for i in range(4)]
+        self.runner.alone("measuring", chains)
+        lines = sorted(set(read(log).split("\n")) - {""})
+        self.assertEqual(len(lines), 4)  # a chain stays on its GPU
+        self.assertEqual({line.split()[1] for line in lines}, {"0", "1"})
+
+    def test_late_and_missing(self):
+        late, missing = jobs.Job("late", ["sleep", "20"], None, 0.2), jobs.Job("missing", [os.path.join(SCRATCH, "nothing")])
+        self.runner.together("compiling", [late, missing])
+        self.assertEqual((late.code, missing.code), (124, 127))
+        self.assertIn("not done within", late.output)
+
+    def test_visible(self):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "3, GPU-a"
+        self.assertEqual(jobs.gpus(), ["3", "GPU-a"])
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+class Whole(unittest.TestCase):
+    """models.py with a program in place of mainstem that writes what it was asked for."""
+
+    def run_it(self, *more):
+        env = dict(os.environ, MAINSTEM=FAKE, CUDA_VISIBLE_DEVICES="0,1", MAINSTEM_LIB="")
+        command = [sys.executable, "-B", os.path.join(HERE, "models.py"), "--no-peers", "--results", os.path.join(SCRATCH, "results"), "--quick"]
+        return subprocess.run(command + list(more), capture_output=True, text=True, env=env)
+
+    def test_table(self):
+        run = self.run_it("--tokens", "1,64", "--again", "--json", os.path.join(SCRATCH, "rows.json"))
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        rows = json.loads(read(os.path.join(SCRATCH, "rows.json")))
+        self.assertEqual([(r["model"], r["T"]) for r in rows], [(m, t) for m in models.MODELS for t in (1, 64)])
+        self.assertIn("| kimi_k25_rank int4 | 64 | 1000 | 2500 | 2500 | 2500 | 2500 | 2500 | 2.50 |", run.stdout)
+        self.assertIn("| kimi_k25_rank, T=1, over the floor | <= 1.5 | 2.50 | MISS |", run.stdout)
+        self.assertIn("kernels, pdl off", run.stderr)
+        again = self.run_it("--tokens", "1,64", "qwen3_30b_a3b")
+        self.assertIn("qwen3_30b_a3b, ours: kept from before", again.stderr)
+        self.assertEqual([line.split(" | ")[0] for line in again.stdout.splitlines() if line.startswith("| qwen3_30b_a3b |")], ["| qwen3_30b_a3b"] * 2)
+
+    def test_failure(self):
+        run = self.run_it("deepseek_v2_lite", "--again", "-D", "FAIL=1")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("FAILED: deepseek_v2_lite, ours", run.stdout)
+        self.assertIn("it does not fit", run.stderr)
+
+
+if __name__ == "__main__":
+    os.makedirs(SCRATCH, exist_ok=True)
+    outcome = unittest.main(argv=sys.argv[:1], exit=False).result
+    sys.exit(not outcome.wasSuccessful() or outcome.testsRun == 0)
