@@ -356,7 +356,8 @@ void stem_streams_auto(struct stem_program *p, struct stem_pass_ctx *ctx, const 
 static void main_path(struct state *s)
 {
     const struct stem_program *p = s->p;
-    for (uint32_t i = 0, g = 0; i < p->sched.order.len; i++) {
+    uint32_t g = 0;
+    for (uint32_t i = 0; i < p->sched.order.len; i++) {
         const struct stem_op *op = stem_op_at(p, p->sched.order.at[i]);
         for (; g < op->segment; g++)
             s->segment_end[g] = s->n_places;
@@ -365,7 +366,7 @@ static void main_path(struct state *s)
         s->path[s->n_places] = p->sched.order.at[i].n;
         s->place[p->sched.order.at[i].n] = ++s->n_places;
     }
-    for (uint32_t g = p->segments.len; g-- > 0 && !s->segment_end[g];)
+    for (; g < p->segments.len; g++)
         s->segment_end[g] = s->n_places;
 }
 
