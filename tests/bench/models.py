@@ -3,7 +3,7 @@
 
 The floor: bytes that a step must move (weights, those of the experts that are chosen, and the caches) over the bandwidth of a
 device-to-device copy measured in the same process. PyTorch: the best of its variants (peers/torch_models.py), measured on the same GPU
-just before, over the floor of its own choices. Everything that is compiled (NVRTC, torch.compile) is compiled first, on all
+just before, over the floor of its own choices; in bf16 also where ours is in another format. Everything that is compiled (NVRTC, torch.compile) is compiled first, on all
 cores; then one program at a time has a GPU. With several GPUs (CUDA_VISIBLE_DEVICES, else all) models are spread over them.
 
 Results are kept in --results: what was measured before with the same command is not measured again unless --again.
@@ -21,14 +21,15 @@ import jobs  # noqa: E402
 import torch_models  # noqa: E402
 
 WHOLE = ["SETS=61"]
-MODELS = {  # row: file, definitions, model of torch_models or why there is none
+MODELS = {  # row: file, definitions, the model of torch_models that it is held against
     "kimi_k25_rank": ("kimi_k25_rank", [], "kimi_k25_rank"),
     "qwen3_30b_a3b": ("qwen3_30b_a3b", [], "qwen3_30b_a3b"),
     "deepseek_v2_lite": ("deepseek_v2_lite", [], "deepseek_v2_lite"),
-    "deepseek_v32_rank": ("deepseek_v32_rank", [], None),
-    "kimi_k25_rank nvfp4": ("kimi_k25_rank", ["FORMAT=1"] + WHOLE, None),
-    "kimi_k25_rank int4": ("kimi_k25_rank", ["FORMAT=2"] + WHOLE, None),
+    "deepseek_v32_rank": ("deepseek_v32_rank", [], "deepseek_v32_rank"),
+    "kimi_k25_rank nvfp4": ("kimi_k25_rank", ["FORMAT=1"] + WHOLE, "kimi_k25_rank"),
+    "kimi_k25_rank int4": ("kimi_k25_rank", ["FORMAT=2"] + WHOLE, "kimi_k25_rank"),
 }  # fmt: skip
+PYTORCH_IN_BF16 = ("deepseek_v32_rank", "kimi_k25_rank nvfp4", "kimi_k25_rank int4")  # it has no products in their formats
 WAYS = ("one-nopdl", "one", "main-nopdl", "main", "chosen")
 MODEL_BAR = {"deepseek_v2_lite": (1, 16), "kimi_k25_rank": (1, 16)}  # at most 1.5 x the floor
 OVER_FLOOR, OVER_PYTORCH = 1.5, 2.0
@@ -51,12 +52,11 @@ def ours(a, model):
     return jobs.Job(f"{model}, ours", command + [f"--ways={','.join(WAYS)}", f"--iters={a.iters}", f"--json={result}"], result, a.limit)
 
 
-def peer(a, model):
-    name = MODELS[model][2]
-    result = os.path.join(a.results, f"{model}.torch.json")
+def peer(a, name):
+    result = os.path.join(a.results, f"{name}.torch.json")
     command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), name, "--tokens", a.tokens, "--context", a.context]
     command += ["--seconds", a.seconds, "--compile-seconds", a.compile_seconds, "--replays", a.replays, "--json", result]
-    return jobs.Job(f"{model}, PyTorch", command + (["--no-compile"] if a.no_compile else []), result, a.limit)
+    return jobs.Job(f"{name}, PyTorch", command + (["--no-compile"] if a.no_compile else []), result, a.limit)
 
 
 def error(a, model):
@@ -74,11 +74,11 @@ def compiling(a, models, scratch):
         for pdl in ("auto", "off"):
             command = [os.environ["MAINSTEM"], "compile", "-q", "--no-warnings"] + program(a, m) + [f"--pdl={pdl}", "--emit=cubin"]
             out.append(jobs.Job(f"{m}, kernels, pdl {pdl}", command + ["-o", os.path.join(scratch, f"{m}-{pdl}")], None, a.limit))
-    for m in models if not a.no_compile and not a.no_peers else ():
-        for t in a.tokens.split(",") if MODELS[m][2] else ():
-            command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), MODELS[m][2], "--tokens", t]
+    for name in dict.fromkeys(MODELS[m][2] for m in models) if not a.no_compile and not a.no_peers else ():
+        for t in a.tokens.split(","):
+            command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), name, "--tokens", t]
             command += ["--warm", "--context", a.context, "--compile-seconds", a.compile_seconds]
-            out.append(jobs.Job(f"{m}, torch.compile, T={t}", command, None, a.limit))
+            out.append(jobs.Job(f"{name}, torch.compile, T={t}", command, None, a.limit))
     return out
 
 
@@ -103,7 +103,8 @@ def rows(model, result, torch):
         row["lanes"] = lanes(ways["main"]) if "main" in ways else "-"
         row["forks"] = "chosen" in ways and ways["chosen"]["lanes_predicted"] > 1
         row["same"] = all(w["same_bits"] for w in ways.values())
-        row["torch"] = dict(us=other["us"][best], way=best, over=other["us"][best] / other["floor"]) if best else None
+        way = best + ", bf16" if best and model in PYTORCH_IN_BF16 else best
+        row["torch"] = dict(us=other["us"][best], way=way, over=other["us"][best] / other["floor"]) if best else None
         row["missing"] = other.get("missing", {})
         row["speedup"] = row["torch"]["us"] / row["best"] if best else None
         out.append(row)
@@ -192,26 +193,25 @@ def arguments(argv=None):
 
 
 def measure(a, runner):
-    """Jobs by model: (ours, PyTorch or None), and those of errors."""
+    """Jobs by model: ours and PyTorch's (None without), and those of errors."""
     with_error = not a.no_error and os.path.exists(os.environ.get("MAINSTEM_LIB", ""))
-    errors = [error(a, m) for m in a.models if with_error and m in torch_models_with_error()]
-    of_model = {m: (ours(a, m), peer(a, m) if MODELS[m][2] and not a.no_peers else None) for m in a.models}
+    errors = [error(a, m) for m in a.models if with_error]
+    peers = {MODELS[m][2]: peer(a, MODELS[m][2]) for m in a.models if not a.no_peers}
+    of_model = {m: (ours(a, m), peers.get(MODELS[m][2])) for m in a.models}
     if a.again:
-        for j in [j for pair in of_model.values() for j in pair if j] + errors:
+        for j in [ours for ours, _ in of_model.values()] + list(peers.values()) + errors:
             for path in (j.result, j.mark()):
                 if os.path.exists(path):
                     os.remove(path)
     with tempfile.TemporaryDirectory() as scratch:
         fresh = [m for m in a.models if not all(j.done_before() for j in of_model[m] if j)]
         runner.together("compiling", compiling(a, fresh, scratch) + errors)
-    runner.alone("measuring", [[j for j in reversed(of_model[m]) if j] for m in a.models])
+    chains, todo = [], dict(peers)
+    for model, (mine, _) in of_model.items():  # PyTorch just before the first that is held against it
+        other = todo.pop(MODELS[model][2], None)
+        chains.append(([other] if other else []) + [mine])
+    runner.alone("measuring", chains)
     return of_model, errors
-
-
-def torch_models_with_error():
-    import model_error
-
-    return model_error.NAMES
 
 
 def main():
@@ -235,7 +235,7 @@ def main():
     if a.json:
         with open(a.json, "w") as f:
             json.dump(found, f, indent=1)
-    failed = [j.name for pair in of_model.values() for j in pair if j and not j.ok] + [e.name for e in errors if not e.ok]
+    failed = list(dict.fromkeys(j.name for pair in of_model.values() for j in pair if j and not j.ok)) + [e.name for e in errors if not e.ok]
     if failed:
         print("\nFAILED: " + "; ".join(failed))
     return 1 if failed else 0

@@ -21,14 +21,35 @@ NAMES = {  # weights of torch_models by their names in the .stem files
     "deepseek_v2_lite": dict(norm1="norm", down="down", kv_norm="kv_norm", kv_up="up", o="o"),
     "kimi_k25_rank": dict(norm1="norm", down="down", q_norm="q_norm", up="q_up", kv_norm="kv_norm", kv_up="kv_up", o="o"),
     "qwen3_30b_a3b": dict(norm1="norm", down="qkv", q_norm="q_norm", k_norm="k_norm", o="o"),
+    "deepseek_v32_rank": dict(norm1="norm", down="down", q_norm="q_norm", up="q_up", kv_norm="kv_norm", kv_up="kv_up", o="o", index_q="index_q",
+                              index_heads="index_heads", index_gain="index_gain", index_bias="index_bias"),
 }
 FORMATS = {"kimi_k25_rank nvfp4": 1, "kimi_k25_rank int4": 2}  # -D FORMAT
 NAMES.update({name: NAMES[name.split()[0]] for name in FORMATS})
+F8 = ("down", "up", "o", "index_q", "up13", "up2", "w13", "w2", "s13", "s2")  # weights in f8e4m3 of deepseek_v32_rank
+INDEX_TOPK = 256
 MOE = dict(norm2="norm", gate="gate", bias="bias", w13="w13", w2="w2", s13="s13", s2="s2")
 WIDE = ("w13", "w2")  # cast where they are used: only the chosen experts
 
 
-# ---- experts in four bits ----
+# ---- weights that are not bf16 ----
+
+
+def f8_blocks(torch, shape):
+    """Random f8e4m3 with a scale for each 128 x 128, and the numbers that they stand for."""
+    *lead, n, k = shape
+    pad = [(x + 127) // 128 for x in (n, k)]
+    w = (torch.rand(shape, device="cuda") * 896 - 448).to(torch.float8_e4m3fn)
+    scale = (torch.rand(*lead, *pad, device="cuda") + 0.5) * (3 / k) ** 0.5 / 448
+    return w, scale, w.float() * scale.repeat_interleave(128, -2)[..., :n, :].repeat_interleave(128, -1)[..., :k]
+
+
+def to_f8(torch, layer):
+    layer["packed"] = {}
+    for name in F8:
+        if name in layer:
+            w, scale, layer[name] = f8_blocks(torch, tuple(layer[name].shape))
+            layer["packed"][name] = (w, scale)
 
 
 def packed(torch, shape, group, form):
@@ -68,13 +89,18 @@ def bound(name, weights, table, known):
     """The program's tensors of all layers, as far as it has them."""
     out = {"embeddings": table, "norm": weights["norm"], "head": weights["head"]}
     for l, w in enumerate(weights["layers"]):
-        for ours, theirs in NAMES[name].items():
-            out[f"attention[{l}].{theirs}"] = w[ours]
+        mlp = f"mlp[{l}]" if f"mlp[{l}].norm" in known else "mlp"
+        place = {ours: f"attention[{l}].{theirs}" for ours, theirs in NAMES[name].items()}
         if "up13" in w:
-            out.update({"mlp.norm": w["norm2"], "mlp.w13": w["up13"], "mlp.w2": w["up2"]})
+            place.update(norm2=f"{mlp}.norm", up13=f"{mlp}.w13", up2=f"{mlp}.w2")
         else:
-            out.update({f"moe[{l}].{theirs}": w[ours] for ours, theirs in MOE.items() if ours in w})
-            out.update({f"moe[{l}].{theirs}": x for theirs, x in w.get("packed", {}).items()})
+            place.update({ours: f"moe[{l}].{theirs}" for ours, theirs in MOE.items() if ours in w})
+        out.update({theirs: w[ours] for ours, theirs in place.items()})
+        for ours, x in w.get("packed", {}).items():
+            if isinstance(x, tuple):
+                out[place[ours]], out[place[ours] + "_scale"] = x
+            else:
+                out[f"moe[{l}].{ours}"] = x
     return {k: v for k, v in out.items() if k in known}
 
 
@@ -85,7 +111,12 @@ def errors(torch, got, want):
 
 def compare(torch, mainstem, name, path, tokens, layers, context):
     c = dict(torch_models.CONFIGS[name.split()[0]], layers=layers)
+    if "index_topk" in c:  # three dense layers come first
+        c.update(layers=layers + 1, index_topk=INDEX_TOPK)
+        layers = c["layers"]
     weights = torch_models.make_weights(torch, c, layers, 0, "cuda", torch.bfloat16)
+    for layer in weights["layers"] if name == "deepseek_v32_rank" else ():
+        to_f8(torch, layer)
     for layer in weights["layers"] if name in FORMATS else ():
         if "w13" in layer:
             pack_experts(torch, layer, FORMATS[name])
@@ -94,6 +125,8 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
         defines.update(FACTOR=1.0)
     if name in FORMATS:
         defines.update(FORMAT=FORMATS[name])
+    if "index_topk" in c:
+        defines.update(INDEX_TOPK=INDEX_TOPK)
     program = mainstem.compile(path, dims={"T": [tokens]}, defines=defines)
     pages = context // 64
     table = torch.cat((weights["table"], torch.zeros(c["vocab"] - 1024, c["hidden"], device="cuda", dtype=torch.bfloat16)))
@@ -110,6 +143,10 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
             row = torch.randn(tokens, context, c["latent"] + c["rope"], device="cuda").to(torch.bfloat16)
             caches.append(row)
             given[f"attention[{l}].cache"] = row.clone().view(tokens * pages, 64, -1)
+            if "index_topk" in c:
+                keys = torch.randn(tokens, context, c["index_width"], device="cuda").to(torch.bfloat16)
+                caches[-1] = (row, keys)
+                given[f"attention[{l}].keys"] = keys.clone().view(tokens * pages, 64, -1)
         else:
             both = torch.randn(2, tokens, context, c["kv_heads"], c["head"], device="cuda").to(torch.bfloat16)
             caches.append(both.transpose(2, 3).contiguous())
@@ -131,7 +168,7 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
         if dtype == torch.bfloat16:
             for layer, exact in zip(w["layers"], weights["layers"]):
                 layer.update({"bias": exact["bias"]} if "bias" in exact else {})
-        mine = [x.to(dtype) for x in caches] if dtype == torch.float64 else [x.clone() for x in caches]
+        mine = [tuple(y.to(dtype).clone() for y in x) if isinstance(x, tuple) else x.to(dtype).clone() for x in caches]
         results[kind] = forward(attend, routed, shared, w, ids.long(), mine, rows, torch.cos(angle).to(wide), torch.sin(angle).to(wide))
         del w, mine
     next_wide, want = results["wide"]

@@ -16,7 +16,7 @@ columns); grouped-query attention is scaled_dot_product_attention with the queri
     torch_models.py MODEL --warm [--tokens 1]
 Prints the copy bandwidth, the floor by bytes (weights of the experts that were chosen, caches) and the median of replays. A variant
 that fails, takes too long to compile or is left out for want of time is named with the reason, in the JSON too. --warm only
-compiles, with two layers, into the cache of TORCHINDUCTOR_CACHE_DIR; several of these can run side by side.
+compiles, with few layers, into the cache of TORCHINDUCTOR_CACHE_DIR; several of these can run side by side.
 """
 
 import argparse
@@ -37,6 +37,10 @@ CONFIGS = {
     "qwen3_30b_a3b": dict(
         hidden=2048, layers=48, heads=32, kv_heads=4, head=128, experts=128, topk=8, inter=768, shared=0, dense=0,
         vocab=151936, score="softmax", renormalize=True, sets=0, scale=1.0),
+    "deepseek_v32_rank": dict(  # in bf16, twice the bytes of the published f8e4m3: 16 sets of experts
+        hidden=7168, layers=61, heads=16, q_rank=1536, latent=512, nope=128, rope=64, v=128, experts=256, topk=8, inter=256,
+        shared=256, dense=2304, dense_layers=3, vocab=16160, score="sigmoid", renormalize=True, sets=16, scale=2.5, groups=8,
+        top_groups=4, index_heads=64, index_width=128, index_topk=2048),
 }  # fmt: skip
 
 
@@ -47,6 +51,10 @@ def distinct(c, tokens):
     return c["experts"] * (1 - (1 - c["topk"] / c["experts"]) ** tokens)
 
 
+def dense_layers(c):
+    return c.get("dense_layers", 1) if c["dense"] else 0
+
+
 def floor_bytes(c, tokens, context, chosen=None):
     """Bytes that a step must read in bf16; chosen: experts of each layer, else as if choices were uniform."""
     h = c["hidden"]
@@ -54,18 +62,20 @@ def floor_bytes(c, tokens, context, chosen=None):
         q = c["q_rank"] or h
         attention = c["heads"] * (c["nope"] + c["rope"]) * q + (c["q_rank"] + c["latent"] + c["rope"]) * h
         attention += c["heads"] * (c["nope"] + c["v"]) * c["latent"] + h * c["heads"] * c["v"]
-        cache = (c["latent"] + c["rope"]) * context * tokens
+        read = min(context, c.get("index_topk", context))
+        cache = ((c["latent"] + c["rope"]) * read + c.get("index_width", 0) * context) * tokens
+        attention += c.get("index_width", 0) * h + c.get("index_heads", 0) * (c.get("index_width", 0) * q + h)
     else:
         attention = (c["heads"] * 2 + 2 * c["kv_heads"]) * c["head"] * h
         cache = 2 * c["kv_heads"] * c["head"] * context * tokens
-    first = 1 if c["dense"] else 0
+    first = dense_layers(c)
     moe = c["experts"] * h + 3 * c["shared"] * h + 3 * c["inter"] * h * (chosen or distinct(c, tokens))
     return 2 * (c["layers"] * (attention + cache) + first * 3 * c["dense"] * h + (c["layers"] - first) * moe + c["vocab"] * h)
 
 
 # ---- the models ----
 
-ATTENTION = ("norm1", "norm2", "down", "q_norm", "up", "kv_norm", "kv_up", "k_norm", "o")
+ATTENTION = ("norm1", "norm2", "down", "q_norm", "up", "kv_norm", "kv_up", "k_norm", "o", "index_q", "index_heads", "index_gain", "index_bias")
 ROUTED = ("gate", "bias", "w13", "w2")
 SHARED = ("s13", "s2")
 
@@ -91,15 +101,18 @@ def make_weights(torch, c, layers, sets, device, dtype):
         w = dict(norm1=gain(h), norm2=gain(h))
         if "latent" in c:
             q = c["heads"] * (c["nope"] + c["rope"])
-            w["down"] = uniform((c["q_rank"] or q) + c["latent"] + c["rope"], h)
+            w["down"] = uniform((c["q_rank"] or q) + c.get("index_width", 0) + c["latent"] + c["rope"], h)
             if c["q_rank"]:
                 w.update(q_norm=gain(c["q_rank"]), up=uniform(q, c["q_rank"]))
             w.update(kv_norm=gain(c["latent"]), kv_up=uniform(c["heads"], c["nope"] + c["v"], c["latent"]))
             w["o"] = uniform(h, c["heads"] * c["v"])
+            if "index_topk" in c:
+                w.update(index_q=uniform(c["index_heads"] * c["index_width"], c["q_rank"]), index_heads=uniform(c["index_heads"], h))
+                w.update(index_gain=gain(c["index_width"]), index_bias=gain(c["index_width"]) - 1)
         else:
             w["down"] = uniform((c["heads"] + 2 * c["kv_heads"]) * c["head"], h)
             w.update(q_norm=gain(c["head"]), k_norm=gain(c["head"]), o=uniform(h, c["heads"] * c["head"]))
-        if i == 0 and c["dense"]:
+        if i < dense_layers(c):
             w.update(up13=uniform(2 * c["dense"], h), up2=uniform(h, c["dense"]))
         else:
             if len(moes) < (sets or layers):
@@ -108,7 +121,7 @@ def make_weights(torch, c, layers, sets, device, dtype):
                 if c["shared"]:
                     m.update(s13=uniform(2 * c["shared"], h), s2=uniform(h, c["shared"]))
                 moes.append(m)
-            w.update(moes[(i - 1) % len(moes)] if sets else moes[-1])
+            w.update(moes[(i - dense_layers(c)) % len(moes)] if sets else moes[-1])
         out["layers"].append(w)
     return out
 
@@ -122,23 +135,40 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         n = x.shape[-1] // 2
         return F.silu(x[..., :n]) * x[..., n:]
 
-    def rotate(x, cos, sin):  # neighbours for latent attention, else pairs (i, i + n / 2)
+    def rotate(x, cos, sin, neighbours="latent" in c):  # for latent attention, else pairs (i, i + n / 2)
         n, wide = x.shape[-1] // 2, x.to(cos.dtype)
-        if "latent" in c:
+        if neighbours:
             a, b = wide[..., 0::2], wide[..., 1::2]
             return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2).to(x.dtype)
         a, b = wide[..., :n], wide[..., n:]
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
 
+    def choose(x, q, key, w, keys, rows, cos, sin):
+        """The indexer: positions of the cache that attention reads."""
+        n, r = c["index_width"], c["rope"]
+        key = F.layer_norm(key, (n,), w["index_gain"], w["index_bias"], 1e-6)
+        keys[rows, context - 1] = torch.cat((rotate(key[:, :r], cos, sin, False), key[:, r:]), 1)
+        ask = (q @ w["index_q"].t()).view(-1, c["index_heads"], n)
+        ask = torch.cat((rotate(ask[..., :r], cos.unsqueeze(1), sin.unsqueeze(1), False), ask[..., r:]), 2)
+        share = (x @ w["index_heads"].t()).to(cos.dtype) * (c["index_heads"] * n) ** -0.5
+        scores = (torch.relu(torch.bmm(ask, keys.transpose(1, 2)).to(cos.dtype)) * share.unsqueeze(2)).sum(1)
+        return torch.topk(scores, min(context, c["index_topk"]), sorted=False).indices
+
     def mla(x, w, cache, rows, cos, sin):
+        cache, keys = cache if "index_topk" in c else (cache, None)
         t, H, nope, rope, latent = x.shape[0], c["heads"], c["nope"], c["rope"], c["latent"]
         a = x @ w["down"].t()
-        q, kv, pe = a.split((a.shape[1] - latent - rope, latent, rope), 1)
+        n = c.get("index_width", 0)
+        q, key, kv, pe = a.split((a.shape[1] - n - latent - rope, n, latent, rope), 1)
         if c["q_rank"]:
-            q = F.rms_norm(q, (c["q_rank"],), w["q_norm"], 1e-6) @ w["up"].t()
+            q_latent = F.rms_norm(q, (c["q_rank"],), w["q_norm"], 1e-6)
+            q = q_latent @ w["up"].t()
         q = q.view(t, H, nope + rope)
         row = torch.cat((F.rms_norm(kv, (latent,), w["kv_norm"], 1e-6), rotate(pe, cos, sin)), 1)
         cache[rows, context - 1] = row
+        if keys is not None:
+            chosen = choose(x, q_latent, key, w, keys, rows, cos, sin)
+            cache = cache.gather(1, chosen.unsqueeze(2).expand(-1, -1, latent + rope))
         absorbed = torch.bmm(q[..., :nope].transpose(0, 1), w["kv_up"][:, :nope]).transpose(0, 1)
         q = torch.cat((absorbed, rotate(q[..., nope:], cos.unsqueeze(1), sin.unsqueeze(1))), 2)
         p = torch.softmax(torch.bmm(q, cache.transpose(1, 2)).to(cos.dtype) * (nope + rope) ** -0.5, -1).to(x.dtype)
@@ -160,6 +190,11 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         scores = (x @ w["gate"].t()).to(wide)
         scores = torch.sigmoid(scores) if c["score"] == "sigmoid" else torch.softmax(scores, -1)
         biased = scores + w["bias"] if c["score"] == "sigmoid" else scores
+        if "groups" in c:
+            group = biased.view(x.shape[0], c["groups"], -1)
+            best = torch.topk(group.topk(2, dim=-1).values.sum(-1), c["top_groups"], dim=-1, sorted=False).indices
+            keep = torch.zeros_like(group[..., 0]).scatter(1, best, 1.0).unsqueeze(2) > 0
+            biased = group.masked_fill(~keep, float("-inf")).flatten(1)
         ids = torch.topk(biased, k, dim=-1, sorted=False).indices
         scale = scores.gather(1, ids)
         return ids, (scale / scale.sum(-1, keepdim=True) if c["renormalize"] else scale) * c["scale"]
@@ -277,6 +312,9 @@ def make_state(torch, c, layers, tokens, context):
     else:
         shape, width = (2, tokens, c["kv_heads"], context, c["head"]), c["head"]
     caches = [torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_() for _ in range(layers)]
+    if "index_topk" in c:
+        keys = (tokens, context, c["index_width"])
+        caches = [(x, torch.empty(keys, dtype=torch.bfloat16, device="cuda").normal_()) for x in caches]
     rows = torch.arange(tokens, device="cuda")
     angle = torch.full((tokens, 1), context - 1.0, device="cuda") * 10000.0 ** -(torch.arange(0, width, 2, device="cuda") / width)
     return rows.clone(), caches, rows, torch.cos(angle), torch.sin(angle)
@@ -400,7 +438,7 @@ def main():
     p.add_argument("--context", type=int, default=4096)
     p.add_argument("--replays", type=int, default=15)
     p.add_argument("--no-compile", action="store_true")
-    p.add_argument("--warm", action="store_true", help="only compile, with two layers")
+    p.add_argument("--warm", action="store_true", help="only compile, with few layers")
     p.add_argument("--seconds", type=float, default=1e9, help="start no variant after this many seconds")
     p.add_argument("--compile-seconds", type=float, default=120, help="give up a variant whose first call takes longer")
     p.add_argument("--json")
@@ -414,7 +452,7 @@ def main():
         print("skipped: no GPU")
         return 77
     c = dict(CONFIGS[a.model])
-    c["layers"] = 2 if a.warm else a.layers or c["layers"]
+    c["layers"] = dense_layers(c) + 1 if a.warm else a.layers or c["layers"]
     with torch.no_grad():
         result = measure_all(torch, a, c)
     if a.json and not a.warm:
