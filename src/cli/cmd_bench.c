@@ -53,7 +53,8 @@ static void parse_ways(struct bench_options *o, const char *list, struct argp_st
                 o->way[k] = known = true;
         const char *near = stem_nearest(one, names, BENCH_KINDS + 1);
         if (!known)
-            argp_error(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            argp_error(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "",
+                       near ? "'?" : "");
     }
     uint32_t n = 0;
     for (uint32_t k = 0; k < BENCH_KINDS; k++)

@@ -23,6 +23,13 @@ def gpus():
     return [str(i) for i, line in enumerate(out.splitlines()) if line.startswith("GPU ")] or ["0"]
 
 
+def caches(place):
+    """Where what Triton and torch.compile compile is kept, unless the environment says so."""
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ.setdefault(name, os.path.join(place, "bench-cache", name.split("_")[0].lower()))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
+
+
 class Job:
     """A command. `result` is the file that it writes, if it is to be kept: with it a job is done once and for all, as long as
     the command stays the same."""
@@ -50,6 +57,11 @@ class Job:
         except (OSError, TypeError, ValueError):
             return False
 
+    def forget(self):
+        for path in (self.result, self.mark()) if self.result else ():
+            if os.path.exists(path):
+                os.remove(path)
+
     def load(self):
         """The JSON that it wrote; None if it failed."""
         try:
@@ -62,13 +74,12 @@ class Job:
         if self.result and self.done_before():
             self.code, self.kept = 0, True
             return
-        for path in (self.result, self.mark()) if self.result else ():
-            if os.path.exists(path):
-                os.remove(path)
+        self.forget()
         begin = time.monotonic()
         env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         try:
-            run = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=self.limit)
+            both = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            run = subprocess.run(self.command, env=env, timeout=self.limit, **both)
             self.code, self.output = run.returncode, run.stdout
         except subprocess.TimeoutExpired as e:
             self.code, self.output = 124, (e.stdout or b"").decode(errors="replace") + f"\nnot done within {self.limit:.0f} s\n"
@@ -96,8 +107,8 @@ class Runner:
         if self.file.isatty():
             with self.lock:
                 filled = 20 * done // max(1, total)
-                running = ", ".join(self.now.values())
-                print(f"\r\033[K{phase} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total}: {running}"[:150], end="", file=self.file, flush=True)
+                text = f"{phase} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total}: {', '.join(self.now.values())}"
+                print("\r\033[K" + text[:150], end="", file=self.file, flush=True)
 
     def _work(self, phase, chains, slots):
         """Chains of jobs, the jobs of one after each other on one GPU."""
@@ -140,4 +151,5 @@ class Runner:
         self._work(phase, chains, self.gpus)
 
     def summary(self):
-        return "; ".join(f"{name} {seconds:.0f} s" for name, seconds in self.phases) + f"; all {time.monotonic() - self.begin:.0f} s"
+        each = [f"{name} {seconds:.0f} s" for name, seconds in self.phases + [("all", time.monotonic() - self.begin)]]
+        return "; ".join(each)

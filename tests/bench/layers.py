@@ -32,7 +32,8 @@ def rows(ours, triton, torch):
     for v in ours["variants"]:
         t, ways = v["dims"]["T"], {w["way"]: w for w in v["ways"]}
         best = min(ways, key=lambda w: ways[w]["us"])
-        row = dict(T=t, experts=v["experts"], floor=floor_us(v["experts"], ours["bandwidth"]), us=ways[best]["us"] / LAYERS, way=best)
+        floor = floor_us(v["experts"], ours["bandwidth"])
+        row = dict(T=t, experts=v["experts"], floor=floor, us=ways[best]["us"] / LAYERS, way=best)
         row.update(over=row["us"] / row["floor"], same=all(w["same_bits"] for w in ways.values()), triton=None, torch=None)
         # the peers know a fixed bandwidth
         tried = [(way.split()[1], r) for way, r in (triton or {}).get("rows", {}).items() if way.split()[0] == str(t)]
@@ -53,7 +54,8 @@ def markdown(found):
              "|---|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for r in found:
         cells = [f"{p['us']:.1f} | {p['way']} | {p['over']:.2f}" if p else "- | - | -" for p in (r["triton"], r["torch"])]
-        lines.append(f"| {r['T']} | {r['experts']:.1f} | {r['floor']:.1f} | {r['us']:.1f} | {r['over']:.2f} | {' | '.join(cells)} | {'yes' if r['same'] else 'NO'} |")
+        mine = f"{r['T']} | {r['experts']:.1f} | {r['floor']:.1f} | {r['us']:.1f} | {r['over']:.2f}"
+        lines.append(f"| {mine} | {' | '.join(cells)} | {'yes' if r['same'] else 'NO'} |")
     return lines
 
 
@@ -69,6 +71,51 @@ def bars(found):
     return out
 
 
+# ---- programs ----
+
+
+class Plan:
+    """Jobs of the table: what compiles, then a chain for one GPU."""
+
+    def __init__(self, tokens, replays, compiled, limit):
+        self.work, self.replays = tempfile.TemporaryDirectory(), replays
+        path, mainstem = os.path.join(os.environ["SRCDIR"], "examples", "dual_stream_moe.stem"), os.environ["MAINSTEM"]
+        dims = ["--dim", f"T={tokens}"]
+        kernels = [mainstem, "compile", "-q", "--no-warnings", path, "--emit=cubin"] + dims
+        self.compiling = [jobs.Job(f"layer, kernels, pdl {pdl}", kernels + [f"--pdl={pdl}", "-o", self.at(pdl)]) for pdl in ("auto", "off")]
+        self.compiling.append(jobs.Job("layer, Triton kernels", python("triton_moe.py", "--tokens", tokens, "--warm", 8), None, limit))
+        for t in tokens.split(",") if compiled else ():
+            self.compiling.append(jobs.Job(f"layer, torch.compile, T={t}", python("torch_moe.py", "--tokens", t, "--warm"), None, limit))
+        peer = ["--tokens", tokens, "--replays", replays, "--json"]
+        commands = {
+            "ours": [mainstem, "bench", path] + dims + [f"--iters={replays}", f"--json={self.at('ours')}"],
+            "Triton": python("triton_moe.py", *peer, self.at("Triton")),
+            "PyTorch": python("torch_moe.py", *peer, self.at("PyTorch"), *([] if compiled else ["--no-compile"])),
+        }
+        self.chain = [jobs.Job(f"layer, {name}", command, self.at(name), limit) for name, command in commands.items()]
+
+    def at(self, name):
+        return os.path.join(self.work.name, name)
+
+    def rows(self):
+        ours, triton, torch = (j.load() for j in self.chain)
+        return rows(ours, triton, torch) if ours else []
+
+    def report(self):
+        """Lines of Markdown."""
+        ours = self.chain[0].load()
+        lines = [f"FAILED: {j.name}" for j in self.chain if not j.ok]
+        if not ours:
+            return lines
+        found = self.rows()
+        lines += [f"{ours['gpu']}, {LAYERS} layers, 16 sets of weights, medians of {self.replays} replays, microseconds a layer", ""]
+        return lines + markdown(found) + [f"- T={r['T']}: {key}: {why}" for r in found for key, why in r["missing"].items()]
+
+
+def python(name, *args):
+    return [sys.executable, "-B", os.path.join(HERE, "peers", name)] + [str(x) for x in args]
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tokens", default="1,4,16,64")
@@ -77,49 +124,18 @@ def main():
     p.add_argument("--limit", type=float, default=300, help="seconds of one program")
     p.add_argument("--json", help="file for the rows")
     a = p.parse_args()
-    work = tempfile.TemporaryDirectory()
-    path = os.path.join(os.environ["SRCDIR"], "examples", "dual_stream_moe.stem")
-    mainstem, dims = os.environ["MAINSTEM"], ["--dim", f"T={a.tokens}"]
-    replays = 7 if a.quick else 20
-
-    def at(name):
-        return os.path.join(work.name, name)
-
-    def python(name, *args):
-        return [sys.executable, os.path.join(HERE, "peers", name)] + [str(x) for x in args]
-
-    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ.setdefault(name, at(name))
+    jobs.caches(os.environ.get("BUILDDIR", "."))
+    plan = Plan(a.tokens, 7 if a.quick else 20, not a.no_compile, a.limit)
     runner = jobs.Runner(jobs.gpus()[:1])
-    first = [jobs.Job(f"kernels, pdl {pdl}", [mainstem, "compile", "-q", "--no-warnings", path, f"--pdl={pdl}", "--emit=cubin", "-o", at(pdl)] + dims)
-             for pdl in ("auto", "off")]  # fmt: skip
-    first.append(jobs.Job("Triton kernels", python("triton_moe.py", "--tokens", a.tokens, "--warm", 8), None, a.limit))
-    if not a.no_compile:
-        first += [jobs.Job(f"torch.compile, T={t}", python("torch_moe.py", "--tokens", t, "--warm"), None, a.limit) for t in a.tokens.split(",")]
-    runner.together("compiling", first)
-    chain = [
-        jobs.Job("ours", [mainstem, "bench", path] + dims + [f"--iters={replays}", "--json", at("ours.json")], at("ours.json"), a.limit),
-        jobs.Job("Triton", python("triton_moe.py", "--tokens", a.tokens, "--replays", replays, "--json", at("triton.json")), at("triton.json"), a.limit),
-        jobs.Job("PyTorch", python("torch_moe.py", "--tokens", a.tokens, "--replays", replays, "--json", at("torch.json"),
-                                   *(["--no-compile"] if a.no_compile else [])), at("torch.json"), a.limit),
-    ]  # fmt: skip
-    runner.alone("measuring", [chain])
-    ours, triton, torch = (j.load() for j in chain)
-    if not ours:
-        print("FAILED: mainstem bench")
-        return 1
-    found = rows(ours, triton, torch)
-    print(f"{ours['gpu']}, {LAYERS} layers, 16 sets of weights, medians of {replays} replays; {runner.summary()}\n")
-    print("\n".join(markdown(found)))
-    for r in found:
-        for key, why in r["missing"].items():
-            print(f"- T={r['T']}: {key}: {why}")
-    models.print_bars(bars(found))
+    runner.together("compiling", plan.compiling)
+    runner.alone("measuring", [plan.chain])
+    print("\n".join(plan.report()))
+    models.print_bars(bars(plan.rows()))
+    print(f"\n{runner.summary()}")
     if a.json:
         with open(a.json, "w") as f:
-            json.dump(found, f, indent=1)
-    work.cleanup()
-    return 0 if all(j.ok for j in chain) else 1
+            json.dump(plan.rows(), f, indent=1)
+    return 0 if all(j.ok for j in plan.chain) else 1
 
 
 if __name__ == "__main__":

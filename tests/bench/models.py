@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of tests/bench/models.sh: `mainstem bench` of each model against the floor by bytes and against PyTorch.
 
-The floor: bytes that a step must move (weights, those of the experts that are chosen, and the caches) over the bandwidth of a
-device-to-device copy measured in the same process. PyTorch: the best of its variants (peers/torch_models.py), measured on the same GPU
-just before, over the floor of its own choices; in bf16 also where ours is in another format. Everything that is compiled (NVRTC, torch.compile) is compiled first, on all
-cores; then one program at a time has a GPU. With several GPUs (CUDA_VISIBLE_DEVICES, else all) models are spread over them.
+The floor: bytes that a step must move (weights, those of the experts that are chosen, and the caches) over the bandwidth of
+a device-to-device copy measured in the same process. PyTorch: the best of its variants (peers/torch_models.py), measured on
+the same GPU just before, over the floor of its own choices; in bf16 also where ours is in another format. Everything that is
+compiled (NVRTC, torch.compile) is compiled first, on all cores; then one program at a time has a GPU. With several GPUs
+(CUDA_VISIBLE_DEVICES, else all) models are spread over them.
 
 Results are kept in --results: what was measured before with the same command is not measured again unless --again.
 """
@@ -49,7 +50,8 @@ def program(a, model):
 def ours(a, model):
     result = os.path.join(a.results, f"{model.replace(' ', '-')}.ours.json")
     command = [os.environ["MAINSTEM"], "bench"] + program(a, model)
-    return jobs.Job(f"{model}, ours", command + [f"--ways={','.join(WAYS)}", f"--iters={a.iters}", f"--json={result}"], result, a.limit)
+    command += [f"--ways={','.join(WAYS)}", f"--iters={a.iters}", f"--json={result}"]
+    return jobs.Job(f"{model}, ours", command, result, a.limit)
 
 
 def peer(a, name):
@@ -111,7 +113,8 @@ def rows(model, result, torch):
     return out
 
 
-HEAD = """| model | T | floor (us) | one stream | dual | dual, PDL | one stream, PDL | chosen streams, PDL | over the floor | lanes | same bits | PyTorch | its way | over its floor | PyTorch over ours |
+HEAD = """| model | T | floor (us) | one stream | dual | dual, PDL | one stream, PDL | chosen streams, PDL | over the floor \
+| lanes | same bits | PyTorch | its way | over its floor | PyTorch over ours |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
@@ -121,7 +124,8 @@ def markdown(all_rows):
         us = " | ".join(f"{r['us'][w]:.0f}" if w in r["us"] else "-" for w in ("one-nopdl", "main-nopdl", "main", "one", "chosen"))
         t = r["torch"]
         other = f"{t['us']:.0f} | {t['way']} | {t['over']:.2f} | {r['speedup']:.2f}" if t else "- | - | - | -"
-        lines.append(f"| {r['model']} | {r['T']} | {r['floor']:.0f} | {us} | {r['over']:.2f} | {r['lanes']} | {'yes' if r['same'] else 'NO'} | {other} |")
+        checked = f"{r['over']:.2f} | {r['lanes']} | {'yes' if r['same'] else 'NO'}"
+        lines.append(f"| {r['model']} | {r['T']} | {r['floor']:.0f} | {us} | {checked} | {other} |")
     return lines
 
 
@@ -129,15 +133,16 @@ def bars(all_rows):
     """(what, bar, measured, pass or miss) of the models."""
     out = []
     for r in all_rows:
+        name, over, speedup = f"{r['model']}, T={r['T']}", r["over"], r["speedup"]
         if r["T"] in MODEL_BAR.get(r["model"], ()):
-            out.append((f"{r['model']}, T={r['T']}, over the floor", f"<= {OVER_FLOOR}", f"{r['over']:.2f}", r["over"] <= OVER_FLOOR))
-        if r["model"] in MODEL_BAR and r["T"] == 1 and r["speedup"]:
-            out.append((f"{r['model']}, T=1, PyTorch over ours", f">= {OVER_PYTORCH:.0f}", f"{r['speedup']:.2f}", r["speedup"] >= OVER_PYTORCH))
+            out.append((f"{name}, over the floor", f"<= {OVER_FLOOR}", f"{over:.2f}", over <= OVER_FLOOR))
+        if r["model"] in MODEL_BAR and r["T"] == 1 and speedup:
+            out.append((f"{name}, PyTorch over ours", f">= {OVER_PYTORCH:.0f}", f"{speedup:.2f}", speedup >= OVER_PYTORCH))
         chosen, one = r["us"].get("chosen"), r["us"].get("one")
         if chosen and one and r["forks"]:  # else the schedules are the same
-            out.append((f"{r['model']}, T={r['T']}, chosen streams over one", "<= 1.01", f"{chosen / one:.3f}", chosen <= 1.01 * one))
+            out.append((f"{name}, chosen streams over one", "<= 1.01", f"{chosen / one:.3f}", chosen <= 1.01 * one))
         if not r["same"]:
-            out.append((f"{r['model']}, T={r['T']}, same bits", "yes", "NO", False))
+            out.append((f"{name}, same bits", "yes", "NO", False))
     return out
 
 
@@ -160,7 +165,8 @@ def error_lines(results):
     for rows_of_model in results:
         for r in rows_of_model or ():
             torch = f"{r['torch']:.2e} ({r['torch_worst']:.2e})" if r["torch"] is not None else "-"
-            lines.append(f"| {r['model']} | {r['layers']} | {r['T']} | {r['error']:.2e} ({r['worst']:.2e}) | {torch} | {r['same']} of {r['T']} |")
+            ours_is = f"{r['error']:.2e} ({r['worst']:.2e})"
+            lines.append(f"| {r['model']} | {r['layers']} | {r['T']} | {ours_is} | {torch} | {r['same']} of {r['T']} |")
     return lines
 
 
@@ -178,7 +184,8 @@ def arguments(argv=None):
     p.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     p.add_argument("--no-peers", action="store_true", help="leave out PyTorch")
     p.add_argument("--no-error", action="store_true", help="leave out the error against float64")
-    p.add_argument("--results", default=os.path.join(os.environ.get("BUILDDIR", "."), "bench-results"), help="directory (default BUILDDIR/bench-results)")
+    kept = os.path.join(os.environ.get("BUILDDIR", "."), "bench-results")
+    p.add_argument("--results", default=kept, help="directory (default BUILDDIR/bench-results)")
     p.add_argument("--again", action="store_true", help="measure what was measured before, too")
     p.add_argument("--json", help="file for the rows")
     p.add_argument("-D", dest="defines", action="append", default=[])
@@ -192,53 +199,61 @@ def arguments(argv=None):
     return a
 
 
-def measure(a, runner):
-    """Jobs by model: ours and PyTorch's (None without), and those of errors."""
-    with_error = not a.no_error and os.path.exists(os.environ.get("MAINSTEM_LIB", ""))
-    errors = [error(a, m) for m in a.models if with_error]
-    peers = {MODELS[m][2]: peer(a, MODELS[m][2]) for m in a.models if not a.no_peers}
-    of_model = {m: (ours(a, m), peers.get(MODELS[m][2])) for m in a.models}
-    if a.again:
-        for j in [ours for ours, _ in of_model.values()] + list(peers.values()) + errors:
-            for path in (j.result, j.mark()):
-                if os.path.exists(path):
-                    os.remove(path)
-    with tempfile.TemporaryDirectory() as scratch:
-        fresh = [m for m in a.models if not all(j.done_before() for j in of_model[m] if j)]
-        runner.together("compiling", compiling(a, fresh, scratch) + errors)
-    chains, todo = [], dict(peers)
-    for model, (mine, _) in of_model.items():  # PyTorch just before the first that is held against it
-        other = todo.pop(MODELS[model][2], None)
-        chains.append(([other] if other else []) + [mine])
-    runner.alone("measuring", chains)
-    return of_model, errors
+class Plan:
+    """Jobs of the table: what compiles and is not timed, then chains of which each has a GPU."""
+
+    def __init__(self, a):
+        os.makedirs(a.results, exist_ok=True)
+        self.a, self.scratch = a, tempfile.TemporaryDirectory()
+        with_error = not a.no_error and os.path.exists(os.environ.get("MAINSTEM_LIB", ""))
+        self.errors = [error(a, m) for m in a.models if with_error]
+        peers = {MODELS[m][2]: peer(a, MODELS[m][2]) for m in a.models if not a.no_peers}
+        self.of_model = {m: (ours(a, m), peers.get(MODELS[m][2])) for m in a.models}
+        for j in self.all() if a.again else ():
+            j.forget()
+        fresh = [m for m in a.models if not all(j.done_before() for j in self.of_model[m] if j)]
+        self.compiling = compiling(a, fresh, self.scratch.name) + self.errors
+        self.chains, todo = [], dict(peers)
+        for model, (mine, _) in self.of_model.items():  # PyTorch just before the first that is held against it
+            other = todo.pop(MODELS[model][2], None)
+            self.chains.append(([other] if other else []) + [mine])
+
+    def all(self):
+        return [j for pair in self.of_model.values() for j in pair if j] + self.errors
+
+    def failed(self):
+        return list(dict.fromkeys(j.name for j in self.all() if not j.ok))
+
+    def rows(self):
+        return [r for m, (mine, other) in self.of_model.items() for r in rows(m, mine.load(), other.load() if other else None)]
+
+    def report(self):
+        """Lines of Markdown."""
+        found = self.rows()
+        lines = [f"Context {self.a.context}, medians of {self.a.iters} replays (PyTorch {self.a.replays}), microseconds a step", ""]
+        lines += markdown(found)
+        if left_out(found):
+            lines += ["", "Variants of PyTorch without a time:"] + left_out(found)
+        if self.errors:
+            lines += ["", "Distance from float64 of the last hidden state, full width:", ""] + error_lines([e.load() for e in self.errors])
+        return lines
 
 
 def main():
     a = arguments()
-    os.makedirs(a.results, exist_ok=True)
-    cache = os.path.join(a.results, "cache")
-    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        os.environ.setdefault(name, os.path.join(cache, name.split("_")[0].lower()))
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
-    runner = jobs.Runner()
-    of_model, errors = measure(a, runner)
-    found = [r for m in a.models for r in rows(m, of_model[m][0].load(), of_model[m][1].load() if of_model[m][1] else None)]
-    print(f"context {a.context}, medians of {a.iters} replays (PyTorch {a.replays}); {runner.summary()}\n")
-    print("\n".join(markdown(found)))
-    if left_out(found):
-        print("\nVariants of PyTorch without a time:\n" + "\n".join(left_out(found)))
-    if errors:
-        print("\nDistance from float64 of the last hidden state, full width:\n")
-        print("\n".join(error_lines([e.load() for e in errors])))
-    print_bars(bars(found))
+    jobs.caches(os.environ.get("BUILDDIR", "."))
+    plan, runner = Plan(a), jobs.Runner()
+    runner.together("compiling", plan.compiling)
+    runner.alone("measuring", plan.chains)
+    print("\n".join(plan.report()))
+    print_bars(bars(plan.rows()))
+    print(f"\n{runner.summary()}")
     if a.json:
         with open(a.json, "w") as f:
-            json.dump(found, f, indent=1)
-    failed = list(dict.fromkeys(j.name for pair in of_model.values() for j in pair if j and not j.ok)) + [e.name for e in errors if not e.ok]
-    if failed:
-        print("\nFAILED: " + "; ".join(failed))
-    return 1 if failed else 0
+            json.dump(plan.rows(), f, indent=1)
+    if plan.failed():
+        print("\nFAILED: " + "; ".join(plan.failed()))
+    return 1 if plan.failed() else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # Every figure of the README and docs/, as tables in Markdown on standard output.
 #   tests/bench/run.sh [headline|tokens|streams|peers|kernels|models|table|lanes|compile|proof|all] [OPTION...]
 # Default all; what needs a GPU says so. peers: the MoE layer by us, in Triton and in PyTorch; models: whole decode steps; kernels:
-# each against its bytes; table: these three, each bar with pass or MISS. Options are those of layers.py or models.py.
+# each against its bytes; table: these three at once, each bar with pass or MISS. Options are those of layers.py or models.py.
 # From the build directory, or with MAINSTEM=path/to/mainstem and SRCDIR=path/to/source set.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,10 +14,7 @@ what=${1:-all}
 model=$SRCDIR/examples/dual_stream_moe.stem
 gpu=0
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
-wants() {
-    [ "$what" = all ] || [ "$what" = "$1" ] && return 0
-    case $what:$1 in table:peers | table:models | table:kernels) return 0 ;; *) return 1 ;; esac
-}
+wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 needs_gpu() {
     [ $gpu = 1 ] && return 0
     echo "(needs a GPU: not measured here)"
@@ -41,28 +38,23 @@ if wants streams; then
     echo; echo '## Streams chosen by measured costs'; echo
     needs_gpu && bash "$here/streams.sh"
 fi
-if wants peers; then
-    echo; echo '## The MoE layer: ours, Triton kernels and PyTorch in one run'; echo
-    quick=
-    for o in "$@"; do [ "$o" = --quick ] && quick=--quick; done
-    if [ "$what" = peers ]; then
-        needs_gpu && python3 -B "$here/layers.py" "$@"
-    else
-        # shellcheck disable=SC2086
-        needs_gpu && python3 -B "$here/layers.py" $quick
-    fi
+export PYTHONPATH=$SRCDIR/runtime/python${PYTHONPATH:+:$PYTHONPATH}
+export MAINSTEM_LIB=${MAINSTEM_LIB:-$BUILDDIR/.libs/libmainstem.so}
+if wants table; then
+    echo
+    needs_gpu && python3 -B "$here/table.py" "$@"
 fi
-if wants models; then
+if [ "$what" = peers ]; then
+    echo; echo '## The MoE layer: ours, Triton kernels and PyTorch in one run'; echo
+    needs_gpu && python3 -B "$here/layers.py" "$@"
+fi
+if [ "$what" = models ]; then
     echo; echo '## Whole models: decode steps'; echo
     needs_gpu && bash "$here/models.sh" "$@"
 fi
-if wants kernels; then
+if [ "$what" = kernels ]; then
     echo; echo '## Kernels against their bytes'; echo
-    if [ "$what" = kernels ]; then
-        needs_gpu && bash "$here/kernels/run.sh" "$@"
-    else
-        needs_gpu && bash "$here/kernels/run.sh"
-    fi
+    needs_gpu && bash "$here/kernels/run.sh" "$@"
 fi
 if wants lanes; then
     echo; echo '## Lanes: how exact the model is, for each file of measured graphs'; echo

@@ -33,16 +33,18 @@ def way(name, us, lanes=2, same=True):
 
 
 def result(t=1, floor=1000.0, **us):
-    return dict(gpu="G", bandwidth=4e12, variants=[dict(dims={"T": t}, floor_us=floor, experts=8.0, ways=[way(k.replace("_", "-"), v) for k, v in us.items()])])
+    ways = [way(k.replace("_", "-"), v) for k, v in us.items()]
+    return dict(gpu="G", bandwidth=4e12, variants=[dict(dims={"T": t}, floor_us=floor, experts=8.0, ways=ways)])
 
 
 class Models(unittest.TestCase):
     def test_row(self):
         ours = result(one_nopdl=2500.0, one=2000.0, main_nopdl=2200.0, main=1400.0, chosen=1500.0)
-        torch = dict(torch={"1": dict(us={"eager-gather-one": 6000.0, "compiled-fused-dual": 3500.0}, missing={"compiled-grouped-one": "why not"}, floor=1000.0)})
+        us, missing = {"eager-gather-one": 6000.0, "compiled-fused-dual": 3500.0}, {"compiled-grouped-one": "why not"}
+        torch = dict(torch={"1": dict(us=us, missing=missing, floor=1000.0)})
         row = models.rows("kimi_k25_rank", ours, torch)[0]
-        self.assertEqual(models.markdown([row])[2:],
-                         ["| kimi_k25_rank | 1 | 1000 | 2500 | 2200 | 1400 | 2000 | 1500 | 1.40 | 2 | yes | 3500 | compiled-fused-dual | 3.50 | 2.50 |"])  # fmt: skip
+        want = "| kimi_k25_rank | 1 | 1000 | 2500 | 2200 | 1400 | 2000 | 1500 | 1.40 | 2 | yes | 3500 | compiled-fused-dual | 3.50 | 2.50 |"
+        self.assertEqual(models.markdown([row])[2:], [want])
         self.assertEqual([(bar[0].split(", ")[-1], bar[2], bar[3]) for bar in models.bars([row])],
                          [("over the floor", "1.40", True), ("PyTorch over ours", "2.50", True), ("chosen streams over one", "0.750", True)])  # fmt: skip
         self.assertEqual(models.left_out([row]), ["- kimi_k25_rank, T=1: compiled-grouped-one: why not"])
@@ -51,7 +53,8 @@ class Models(unittest.TestCase):
         ours = result(one=1600.0, main=1700.0, chosen=1650.0)
         ours["variants"][0]["ways"][1].update(same_bits=False, lanes_measured=None)
         row = models.rows("deepseek_v2_lite", ours, None)[0]
-        self.assertEqual(models.markdown([row])[2], "| deepseek_v2_lite | 1 | 1000 | - | - | 1700 | 1600 | 1650 | 1.60 | (2 predicted) | NO | - | - | - | - |")
+        want = "| deepseek_v2_lite | 1 | 1000 | - | - | 1700 | 1600 | 1650 | 1.60 | (2 predicted) | NO | - | - | - | - |"
+        self.assertEqual(models.markdown([row])[2], want)
         self.assertEqual([bar[3] for bar in models.bars([row])], [False, False, False])
         self.assertEqual(models.rows("deepseek_v2_lite", None, None), [])
         self.assertEqual(models.bars(models.rows("qwen3_30b_a3b", result(one=1600.0), None)), [])
@@ -76,8 +79,10 @@ class Models(unittest.TestCase):
 class Layers(unittest.TestCase):
     def test_row(self):
         ours = result(t=4, one=61 * 130.0, main=61 * 100.0)
-        triton = dict(bandwidth=4.4e12, rows={"4 pairs": dict(one=120.0, dual=110.0, floor=80.0), "4 grouped": dict(one=105.0, dual=190.0, floor=80.0), "16 grouped": {}})
-        torch = dict(bandwidth=4.4e12, rows={"4": dict(us={"gather-one": 300.0, "grouped-dual": 280.0}, floor={"gather-one": 80.0, "grouped-dual": 88.0}, missing={"x": "y"})})
+        pairs, grouped = dict(one=120.0, dual=110.0, floor=80.0), dict(one=105.0, dual=190.0, floor=80.0)
+        triton = dict(bandwidth=4.4e12, rows={"4 pairs": pairs, "4 grouped": grouped, "16 grouped": {}})
+        us, floor = {"gather-one": 300.0, "grouped-dual": 280.0}, {"gather-one": 80.0, "grouped-dual": 88.0}
+        torch = dict(bandwidth=4.4e12, rows={"4": dict(us=us, floor=floor, missing={"x": "y"})})
         row = layers.rows(ours, triton, torch)[0]
         self.assertAlmostEqual(row["floor"], 2 * 7168 * (768 * 8 + 384 + 768) / 4e6)
         self.assertEqual((row["way"], row["us"]), ("main", 100.0))
@@ -149,7 +154,8 @@ class Jobs(unittest.TestCase):
         log = os.path.join(SCRATCH, "gpus")
         if os.path.exists(log):
             os.remove(log)
-        chains = [[jobs.Job(f"{i}{j}", ["sh", "-c", f"echo {i} $CUDA_VISIBLE_DEVICES >>{log}; sleep 0.02"]) for j in range(3)] for i in range(4)]
+        command = f"$CUDA_VISIBLE_DEVICES >>{log}; sleep 0.02"
+        chains = [[jobs.Job(f"{i}{j}", ["sh", "-c", f"echo {i} {command}"]) for j in range(3)] for i in range(4)]
         self.runner.alone("measuring", chains)
         lines = sorted(set(read(log).split("\n")) - {""})
         self.assertEqual(len(lines), 4)  # a chain stays on its GPU
@@ -170,10 +176,12 @@ class Jobs(unittest.TestCase):
 class Whole(unittest.TestCase):
     """models.py with a program in place of mainstem that writes what it was asked for."""
 
-    def run_it(self, *more):
-        env = dict(os.environ, MAINSTEM=FAKE, CUDA_VISIBLE_DEVICES="0,1", MAINSTEM_LIB="")
-        command = [sys.executable, "-B", os.path.join(HERE, "models.py"), "--no-peers", "--results", os.path.join(SCRATCH, "results"), "--quick"]
-        return subprocess.run(command + list(more), capture_output=True, text=True, env=env)
+    def run_it(self, *more, name="models.py"):
+        with open(os.path.join(SCRATCH, "torch.py"), "w") as f:
+            f.write("raise ImportError('there is no PyTorch in this test')\n")
+        env = dict(os.environ, MAINSTEM=FAKE, CUDA_VISIBLE_DEVICES="0,1", MAINSTEM_LIB="", PYTHONPATH=SCRATCH, NVCC=FAKE + "-nvcc", BUILDDIR=SCRATCH)
+        command = [sys.executable, "-B", os.path.join(HERE, name), "--no-peers", "--quick", *more]
+        return subprocess.run(command + ["--results", os.path.join(SCRATCH, "results")], capture_output=True, text=True, env=env)
 
     def test_table(self):
         run = self.run_it("--tokens", "1,64", "--again", "--json", os.path.join(SCRATCH, "rows.json"))
@@ -185,7 +193,21 @@ class Whole(unittest.TestCase):
         self.assertIn("kernels, pdl off", run.stderr)
         again = self.run_it("--tokens", "1,64", "qwen3_30b_a3b")
         self.assertIn("qwen3_30b_a3b, ours: kept from before", again.stderr)
-        self.assertEqual([line.split(" | ")[0] for line in again.stdout.splitlines() if line.startswith("| qwen3_30b_a3b |")], ["| qwen3_30b_a3b"] * 2)
+        self.assertEqual(again.stdout.count("\n| qwen3_30b_a3b |"), 2)
+        self.assertEqual(again.stdout.count("\n| kimi_k25_rank |"), 0)
+
+    def test_everything(self):
+        run = self.run_it("--no-compile", "--tokens", "1", name="table.py")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("FAILED: layer, Triton; layer, PyTorch\n", run.stdout)
+        self.assertIn("| MoE layer, T=1, over the floor | <= 1.4 | 1.57 | MISS |", run.stdout)
+        self.assertIn("| deepseek_v2_lite, T=1, over the floor | <= 1.5 | 2.50 | MISS |", run.stdout)
+        for name in kernels.PROGRAMS:
+            self.assertIn(f"- {name}: 0 failures", run.stdout)
+        self.assertIn("| nvfp4 up 384x7168, T=1, share of a copy | >= 80 % | 91 % | pass |", run.stdout)
+        again = self.run_it("--no-compile", "--tokens", "1", name="table.py")
+        self.assertIn("nvcc, nvfp4", run.stderr)
+        self.assertNotIn("nvcc, nvfp4", again.stderr)  # it is there already
 
     def test_failure(self):
         run = self.run_it("deepseek_v2_lite", "--again", "-D", "FAIL=1")

@@ -9,7 +9,7 @@ rm -rf "$scratch" && mkdir -p "$scratch" || exit 99
 cat >"$scratch/mainstem" <<'EOF'
 #!/bin/sh
 # `bench`: for each T every way takes 2500 us, the floor is 1000.
-json= dims= ways= fail=
+json= dims= ways='one main' fail=
 for a in "$@"; do
     case $a in
     --json=*) json=${a#*=} ;;
@@ -36,5 +36,19 @@ done
     printf ']}\n'
 } >"$json"
 EOF
-chmod +x "$scratch/mainstem"
+# `nvcc ... -DFORMAT=stem_nvfp4 ... -o PROGRAM`: a program that prints a line as formats.cu does.
+cat >"$scratch/mainstem-nvcc" <<'EOF'
+#!/bin/sh
+for a in "$@"; do
+    case $a in -DFORMAT=*) format=${a#*=stem_} ;; esac
+    out=$a
+done
+cat >"$out" <<END
+#!/bin/sh
+echo '0 failures'
+echo '${format:-none}  up     384x7168    mt1 s3 w8 b2      T=1    11.30 us  3800 GB/s  90.5 %   early   11.10 us  3820 GB/s  91.0 %'
+END
+chmod +x "$out"
+EOF
+chmod +x "$scratch/mainstem" "$scratch/mainstem-nvcc"
 exec python3 -B "$SRCDIR/tests/bench/test_tables.py" "$scratch/mainstem" "$scratch"

@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The best configuration of each kernel in what the programs of this folder printed (DIR/NAME.txt), and the bar of linear and experts:
-at least 80 % of the rate of a copy on the bytes that must be read, for at most 16 tokens.
+"""Compiles and runs the programs of this folder (run.sh): the best configuration of each kernel that they print, and the bar of
+linear and experts: at least 80 % of the rate of a copy on the bytes that must be read, for at most 16 tokens.
 
-    kernels.py bf16 f8 nvfp4 int4 attention --dir DIR [--json FILE]
+    kernels.py [bf16|f8e4m3|nvfp4|int4|attention ...] [--json FILE]
 """
 
 import argparse
+import glob
+import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import jobs  # noqa: E402
+
+PROGRAMS = {  # source, options
+    "bf16": ("bench.cu", []),
+    "f8e4m3": ("formats.cu", ["-DFORMAT=stem_f8"]),
+    "nvfp4": ("formats.cu", ["-DFORMAT=stem_nvfp4"]),
+    "int4": ("formats.cu", ["-DFORMAT=stem_int4"]),
+    "attention": ("attention.cu", []),
+}
 BAR, MOST_TOKENS = 80, 16
 NO_BAR = ("bf16 route", "bf16 layer")
 # bench.cu: "up nt8 s4 w4 b2    T=4    55.60 us  floor    53.70  x1.04"
@@ -62,33 +76,83 @@ def bars(rows):
     return [(f"{r[0]}, T={r[1]}, share of a copy", f">= {BAR} %", f"{r[4]:.0f} %", r[4] >= BAR) for r in rows if judged(r)]
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("names", nargs="+")
-    p.add_argument("--dir", required=True)
-    p.add_argument("--json")
-    a = p.parse_args()
-    rows = []
-    for name in a.names:
-        path = os.path.join(a.dir, name + ".txt")
-        if os.path.exists(path):
-            with open(path) as f:
-                text = f.read()
-            rows += best(list(lines_of(name, text)))
-            for line in text.splitlines():
-                if "failures" in line or line.startswith("FAIL"):
-                    print(f"{name}: {line}" if name not in line else line)
-    print("\n| kernel | T | context | us | share of a copy | configuration | |\n|---|---|---|---|---|---|---|")
+# ---- compiling and running ----
+
+
+def nvcc():
+    cuda = os.environ.get("MAINSTEM_CUDA", "/usr/local/cuda")
+    return os.environ.get("NVCC") or shutil.which("nvcc") or os.path.join(cuda, "bin", "nvcc")
+
+
+def source_dir():
+    return os.environ.get("SRCDIR") or os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+
+
+def program(name):
+    """Path of the compiled program: it has the hash of all that it may include."""
+    ops = os.path.join(source_dir(), "src", "ops")
+    text = hashlib.sha256(repr(PROGRAMS[name]).encode())
+    for path in sorted(glob.glob(os.path.join(HERE, "*.cu")) + glob.glob(os.path.join(HERE, "*.h")) + glob.glob(ops + "/**/*.cuh", recursive=True)):
+        with open(path, "rb") as f:
+            text.update(f.read())
+    place = os.path.join(os.environ.get("BUILDDIR", "."), "bench-kernels")
+    os.makedirs(place, exist_ok=True)
+    return os.path.join(place, f"{name}-{text.hexdigest()[:16]}")
+
+
+def compiling(names):
+    """Jobs; none for what is compiled already."""
+    out = []
+    for name in names:
+        source, options = PROGRAMS[name]
+        command = [nvcc(), "-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", *options, "-I", os.path.join(source_dir(), "src", "ops")]
+        if not os.path.exists(program(name)):
+            out.append(jobs.Job(f"nvcc, {name}", command + [os.path.join(HERE, source), "-o", program(name)]))
+    return out
+
+
+def running(names, limit=300):
+    return {name: jobs.Job(f"kernels, {name}", [program(name)], None, limit) for name in names}
+
+
+def rows_of(done):
+    """done: jobs of running(), run."""
+    return [row for name, job in done.items() for row in best(list(lines_of(name, job.output)))]
+
+
+def report(done):
+    """Lines of Markdown."""
+    rows, lines = rows_of(done), []
+    for name, job in done.items():
+        said = [line for line in job.output.splitlines() if "failures" in line or line.startswith("FAIL")]
+        lines += [f"- {name}: {line}" for line in said] + ([] if job.ok else [f"- {name}: exit {job.code}"])
+    lines += ["", "| kernel | T | context | us | share of a copy | configuration | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         op, t, context, us, share, config = row
         mark = ("pass" if share >= BAR else "MISS") if judged(row) else ""
-        print(f"| {op} | {t} | {context or '-'} | {us:.2f} | {share:.0f} % | {config} | {mark} |")
+        lines.append(f"| {op} | {t} | {context or '-'} | {us:.2f} | {share:.0f} % | {config} | {mark} |")
     found = bars(rows)
-    print(f"\n{sum(good for *_, good in found)} of {len(found)} of linear and experts at {BAR} % of a copy or more (T <= {MOST_TOKENS})")
+    good = sum(good for *_, good in found)
+    return lines + ["", f"{good} of {len(found)} of linear and experts at {BAR} % of a copy or more (T <= {MOST_TOKENS})"]
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("names", nargs="*", default=list(PROGRAMS))
+    p.add_argument("--json")
+    a = p.parse_args()
+    unknown = [n for n in a.names if n not in PROGRAMS]
+    if unknown:
+        p.error(f"there is no '{unknown[0]}'; there are {', '.join(PROGRAMS)}")
+    runner = jobs.Runner()
+    runner.together("compiling", compiling(a.names))
+    done = running(a.names)
+    runner.alone("measuring", [[j] for j in done.values()])
+    print("\n".join(report(done)))
     if a.json:
         with open(a.json, "w") as f:
-            json.dump(rows, f, indent=1)
-    return 0 if rows else 1
+            json.dump(rows_of(done), f, indent=1)
+    return 0 if all(j.ok for j in done.values()) else 1
 
 
 if __name__ == "__main__":
