@@ -5,6 +5,7 @@ interrupted goes on where it ended."""
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -34,16 +35,16 @@ class Job:
     """A command. `result` is the file that it writes, if it is to be kept: with it a job is done once and for all, as long as
     the command stays the same."""
 
-    def __init__(self, name, command, result=None, limit=300, gpu=None):
-        self.name, self.command, self.result, self.limit, self.gpu = name, [str(c) for c in command], result, limit, gpu
-        self.seconds, self.code, self.output, self.kept = 0.0, None, "", False
+    def __init__(self, name, command, result=None, limit=300):
+        self.name, self.command, self.result, self.limit = name, [str(c) for c in command], result, limit
+        self.seconds, self.code, self.output, self.kept, self.process = 0.0, None, "", False, None
 
     @property
     def ok(self):
         return self.code == 0
 
     def mark(self):
-        return self.result + ".command"
+        return f"{self.result}.command"
 
     def stamp(self):
         """The command, and size and time of the files that it names: another program is another measurement."""
@@ -70,19 +71,30 @@ class Job:
         except (OSError, TypeError, ValueError):
             return None
 
-    def run(self, gpu):
+    def kill(self):
+        """It and what it has started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (AttributeError, ProcessLookupError):
+            pass
+
+    def run(self, gpu, seconds=float("inf")):
+        """On a GPU, within so many seconds and its own limit."""
         if self.result and self.done_before():
             self.code, self.kept = 0, True
             return
         self.forget()
         begin = time.monotonic()
         env = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
+        limit = min(self.limit, seconds)
         try:
-            both = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            run = subprocess.run(self.command, env=env, timeout=self.limit, **both)
-            self.code, self.output = run.returncode, run.stdout
-        except subprocess.TimeoutExpired as e:
-            self.code, self.output = 124, (e.stdout or b"").decode(errors="replace") + f"\nnot done within {self.limit:.0f} s\n"
+            both = dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            self.process = subprocess.Popen(self.command, env=env, start_new_session=True, **both)
+            self.output, _ = self.process.communicate(timeout=limit)
+            self.code = self.process.returncode
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.code, self.output = 124, self.process.communicate()[0] + f"\nnot done within {limit:.0f} s\n"
         except OSError as e:
             self.code, self.output = 127, f"{e}\n"
         self.seconds = time.monotonic() - begin
@@ -92,11 +104,15 @@ class Job:
 
 
 class Runner:
-    """Says on standard error what is being done, as one line that changes on a terminal, else as a line for each job."""
+    """Says on standard error what is being done, as one line that changes on a terminal, else as a line for each job. After
+    `deadline` seconds (0: none) nothing is started and what runs is stopped, so that there is a report of what is there."""
 
-    def __init__(self, devices=None, file=sys.stderr):
+    def __init__(self, devices=None, file=sys.stderr, deadline=0):
         self.gpus, self.file, self.lock = devices or gpus(), file, threading.Lock()
-        self.begin, self.phases, self.now = time.monotonic(), [], {}
+        self.begin, self.phases, self.now, self.deadline = time.monotonic(), [], {}, deadline or float("inf")
+
+    def left(self):
+        return self.deadline - (time.monotonic() - self.begin)
 
     def say(self, text):
         with self.lock:
@@ -107,7 +123,7 @@ class Runner:
         if self.file.isatty():
             with self.lock:
                 filled = 20 * done // max(1, total)
-                text = f"{phase} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total}: {', '.join(self.now.values())}"
+                text = f"{phase} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total}: {', '.join(j.name for j in list(self.now.values()))}"
                 print("\r\033[K" + text[:150], end="", file=self.file, flush=True)
 
     def _work(self, phase, chains, slots):
@@ -123,9 +139,12 @@ class Runner:
                 except queue.Empty:
                     return
                 for job in chain:
-                    self.now[slot] = job.name
+                    self.now[slot] = job
                     self._show(phase, len(done), total)
-                    job.run(job.gpu or gpu)
+                    if self.left() > 1 or job.done_before():
+                        job.run(gpu, self.left())
+                    else:
+                        job.code, job.output = 125, "out of time\n"
                     done.append(job)
                     state = "kept from before" if job.kept else f"{job.seconds:.1f} s" + ("" if job.ok else f", FAILED ({job.code})")
                     self.say(f"{phase}: {job.name}: {state}")
@@ -133,12 +152,17 @@ class Runner:
                         self.say("    " + "\n    ".join(job.output.rstrip().splitlines()[-12:]))
                 self.now.pop(slot, None)
 
-        threads = [threading.Thread(target=worker, args=(i, gpu)) for i, gpu in enumerate(slots)]
-        begin = time.monotonic()
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+        threads = [threading.Thread(target=worker, args=(i, gpu), daemon=True) for i, gpu in enumerate(slots)]
+        begin, old = time.monotonic(), signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        try:
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        finally:  # also when this is interrupted: what was started is a session of its own
+            for job in list(self.now.values()):
+                job.kill()
+            signal.signal(signal.SIGTERM, old)
         self.phases.append((phase, time.monotonic() - begin))
 
     def together(self, phase, jobs, at_once=None):

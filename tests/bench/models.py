@@ -181,6 +181,7 @@ def arguments(argv=None):
     p.add_argument("--seconds", type=float, default=90, help="of PyTorch for each model: no variant is started after these")
     p.add_argument("--compile-seconds", type=float, default=60, help="of torch.compile for each variant")
     p.add_argument("--limit", type=float, default=300, help="seconds of one program")
+    p.add_argument("--deadline", type=float, default=0, help="seconds after which nothing more is measured and the tables are printed")
     p.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
     p.add_argument("--no-peers", action="store_true", help="leave out PyTorch")
     p.add_argument("--no-error", action="store_true", help="leave out the error against float64")
@@ -242,7 +243,7 @@ class Plan:
 def main():
     a = arguments()
     jobs.caches(os.environ.get("BUILDDIR", "."))
-    plan, runner = Plan(a), jobs.Runner()
+    plan, runner = Plan(a), jobs.Runner(deadline=a.deadline)
     runner.together("compiling", plan.compiling)
     runner.alone("measuring", plan.chains)
     print("\n".join(plan.report()))

@@ -22,7 +22,7 @@ def main():
     of_models = models.Plan(a)
     layer = layers.Plan(a.tokens, 7 if a.quick else 20, not a.no_compile, a.limit)
     programs = kernels.running(kernels.PROGRAMS, a.limit)
-    runner = jobs.Runner()
+    runner = jobs.Runner(deadline=a.deadline)
     runner.together("compiling", of_models.compiling + layer.compiling + kernels.compiling(kernels.PROGRAMS))
     # the longest first, so that the GPUs end together; the kernels, which may be many, last
     runner.alone("measuring", of_models.chains[:1] + [layer.chain] + of_models.chains[1:] + [[j] for j in programs.values()])

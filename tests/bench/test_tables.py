@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -166,6 +167,19 @@ class Jobs(unittest.TestCase):
         self.runner.together("compiling", [late, missing])
         self.assertEqual((late.code, missing.code), (124, 127))
         self.assertIn("not done within", late.output)
+
+    def test_deadline(self):
+        log = os.path.join(SCRATCH, "deadline")
+        runner = jobs.Runner(["0"], io.StringIO(), deadline=1.3)
+        begin = time.monotonic()
+        # the first starts something that would write the log later; neither lives on
+        first = jobs.Job("first", ["sh", "-c", f"(sleep 3; echo late >{log}) & sleep 20"])
+        second = jobs.Job("second", ["sh", "-c", f"echo second >{log}"])
+        runner.alone("measuring", [[first, second]])
+        self.assertEqual((first.code, second.code), (124, 125))
+        self.assertLess(time.monotonic() - begin, 15)
+        time.sleep(max(0, 3.5 - (time.monotonic() - begin)))
+        self.assertFalse(os.path.exists(log))
 
     def test_visible(self):
         os.environ["CUDA_VISIBLE_DEVICES"] = "3, GPU-a"
