@@ -19,6 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
 import jobs  # noqa: E402
+import model_error  # noqa: E402
 import torch_models  # noqa: E402
 
 WHOLE = ["SETS=61"]
@@ -156,18 +157,8 @@ def print_bars(found):
         print(f"| {what} | {want} | {got} | {'pass' if good else 'MISS'} |")
 
 
-ERROR_HEAD = """| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | same token as float64 |
-|---|---|---|---|---|---|"""
-
-
 def error_lines(results):
-    lines = ERROR_HEAD.splitlines()
-    for rows_of_model in results:
-        for r in rows_of_model or ():
-            torch = f"{r['torch']:.2e} ({r['torch_worst']:.2e})" if r["torch"] is not None else "-"
-            ours_is = f"{r['error']:.2e} ({r['worst']:.2e})"
-            lines.append(f"| {r['model']} | {r['layers']} | {r['T']} | {ours_is} | {torch} | {r['same']} of {r['T']} |")
-    return lines
+    return model_error.HEAD.splitlines() + [model_error.line(r) for of_model in results for r in of_model or ()]
 
 
 def arguments(argv=None):

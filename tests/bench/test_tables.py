@@ -61,8 +61,8 @@ class Models(unittest.TestCase):
         self.assertEqual(models.bars(models.rows("qwen3_30b_a3b", result(one=1600.0), None)), [])
 
     def test_errors(self):
-        rows = [dict(model="m", layers=3, T=16, error=1e-2, worst=2e-2, torch=None, torch_worst=None, same=15)]
-        self.assertEqual(models.error_lines([None, rows])[2:], ["| m | 3 | 16 | 1.00e-02 (2.00e-02) | - | 15 of 16 |"])
+        rows = [dict(model="m", layers=3, T=16, ours=(1e-2, 2e-2), bf16=(3e-2, 4e-2), same=15)]
+        self.assertEqual(models.error_lines([None, rows])[2:], ["| m | 3 | 16 | 1.00e-02 (2.00e-02) | 3.00e-02 (4.00e-02) | - | 15 of 16 |"])
 
     def test_names(self):
         for name, (file, _, peer) in models.MODELS.items():

@@ -3,7 +3,9 @@
 
 Full width, few layers, the same random weights, caches and positions: the normalised hidden state after the last layer is
 compared, token by token. A token for which rounding turned the choice of an expert counts like any other. Experts in nvfp4 and
-int4 ("kimi_k25_rank nvfp4") are random codes and scales; float64 and PyTorch compute with the numbers that these stand for.
+int4 ("kimi_k25_rank nvfp4"), and all weights in f8e4m3, are random codes and scales; float64 and PyTorch compute with the numbers
+that these stand for. With f8e4m3 the format rounds activations too: what that alone does to float64 is a column of its own, and a
+first line is of the dense layers alone, in which no expert can be chosen otherwise.
 
     model_error.py MODEL FILE.stem [--tokens 1,16] [--layers 3] [--context 1024] [--json FILE]
 Needs PyTorch with a GPU, and the mainstem module (PYTHONPATH=runtime/python, MAINSTEM_LIB).
@@ -42,6 +44,14 @@ def f8_blocks(torch, shape):
     w = (torch.rand(shape, device="cuda") * 896 - 448).to(torch.float8_e4m3fn)
     scale = (torch.rand(*lead, *pad, device="cuda") + 0.5) * (3 / k) ** 0.5 / 448
     return w, scale, w.float() * scale.repeat_interleave(128, -2)[..., :n, :].repeat_interleave(128, -1)[..., :k]
+
+
+def through_f8(torch, x):
+    """Activations as a product in f8e4m3 sees them: 128 columns with a scale of their own."""
+    n = x.shape[-1]
+    part = torch.nn.functional.pad(x.float(), (0, -n % 128)).view(*x.shape[:-1], -1, 128)
+    amax = part.abs().amax(-1, keepdim=True).clamp(min=1e-4)
+    return ((part * (448 / amax)).to(torch.float8_e4m3fn).to(x.dtype) * (amax / 448).to(x.dtype)).flatten(-2)[..., :n]
 
 
 def to_f8(torch, layer):
@@ -109,11 +119,14 @@ def errors(torch, got, want):
     return e[len(e) // 2].item(), e[-1].item()
 
 
+def errors_of(torch, results, want):
+    return {kind: errors(torch, got[1], want) for kind, got in results.items() if kind != "wide"}
+
+
 def compare(torch, mainstem, name, path, tokens, layers, context):
     c = dict(torch_models.CONFIGS[name.split()[0]], layers=layers)
-    if "index_topk" in c:  # three dense layers come first
-        c.update(layers=layers + 1, index_topk=INDEX_TOPK)
-        layers = c["layers"]
+    if "index_topk" in c:
+        c.update(index_topk=INDEX_TOPK)
     weights = torch_models.make_weights(torch, c, layers, 0, "cuda", torch.bfloat16)
     for layer in weights["layers"] if name == "deepseek_v32_rank" else ():
         to_f8(torch, layer)
@@ -159,9 +172,10 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
     width = c["rope"] if "latent" in c else c["head"]
     angle = (context - 1.0) * 10000.0 ** -(torch.arange(0, width, 2, device="cuda", dtype=torch.float64) / width)
     angle = angle.expand(tokens, -1)
-    rows, results = torch.arange(tokens, device="cuda"), {}
-    for kind, dtype, wide in (("bf16", torch.bfloat16, torch.float32), ("wide", torch.float64, torch.float64)):
-        attend, routed, shared, _, forward = torch_models.make_model(torch, c, context, "gather", None, wide)
+    rows, results, f8 = torch.arange(tokens, device="cuda"), {}, lambda x: through_f8(torch, x)
+    kinds = [("bf16", torch.bfloat16, torch.float32, lambda x: x), ("wide", torch.float64, torch.float64, lambda x: x)]
+    for kind, dtype, wide, rounded in kinds + ([("format", torch.float64, torch.float64, f8)] if "index_topk" in c else []):
+        attend, routed, shared, _, forward = torch_models.make_model(torch, c, context, "gather", None, wide, rounded)
         cast = lambda d: {k: v if k in WIDE else v.to(dtype) for k, v in d.items() if k != "packed"}  # noqa: E731
         w = {k: v.to(dtype) for k, v in weights.items() if k != "layers"}
         w["layers"] = [cast(layer) for layer in weights["layers"]]
@@ -172,12 +186,19 @@ def compare(torch, mainstem, name, path, tokens, layers, context):
         results[kind] = forward(attend, routed, shared, w, ids.long(), mine, rows, torch.cos(angle).to(wide), torch.sin(angle).to(wide))
         del w, mine
     next_wide, want = results["wide"]
-    ours, worst = errors(torch, given["last"], want)
-    torch_error, torch_worst = errors(torch, results["bf16"][1], want)
+    found = errors_of(torch, dict(results, ours=(None, given["last"])), want)
     same = (given["next"] == next_wide).sum().item()
-    print(f"| {name} | {layers} | {tokens} | {ours:.2e} ({worst:.2e}) | {torch_error:.2e} ({torch_worst:.2e}) | {same} of {tokens} |", flush=True)
     program.close()
-    return dict(model=name, layers=layers, T=tokens, error=ours, worst=worst, torch=torch_error, torch_worst=torch_worst, same=same)
+    return dict(model=name, layers=layers, T=tokens, same=same, **found)
+
+
+HEAD = """| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | of f8e4m3 alone | same token as float64 |
+|---|---|---|---|---|---|---|"""
+
+
+def line(r):
+    each = [f"{r[kind][0]:.2e} ({r[kind][1]:.2e})" if kind in r else "-" for kind in ("ours", "bf16", "format")]
+    return f"| {r['model']} | {r['layers']} | {r['T']} | {' | '.join(each)} | {r['same']} of {r['T']} |"
 
 
 def main():
@@ -199,10 +220,13 @@ def main():
         return 77
     import mainstem
 
-    print("| model | layers | T | error of ours, median (worst token) | of PyTorch in bf16 | same token as float64 |")
-    print("|---|---|---|---|---|---|")
+    print(HEAD)
+    rows, few = [], torch_models.CONFIGS[a.model.split()[0]].get("dense_layers", 0)  # more than one: these, then one with experts
     with torch.no_grad():
-        rows = [compare(torch, mainstem, a.model, a.file, int(t), a.layers, a.context) for t in a.tokens.split(",")]
+        for layers in (few, few + 1) if few else (a.layers,):
+            for t in a.tokens.split(","):
+                rows.append(compare(torch, mainstem, a.model, a.file, int(t), layers, a.context))
+                print(line(rows[-1]), flush=True)
     if a.json:
         with open(a.json, "w") as f:
             json.dump(rows, f, indent=1)

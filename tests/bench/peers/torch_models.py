@@ -126,8 +126,9 @@ def make_weights(torch, c, layers, sets, device, dtype):
     return out
 
 
-def make_model(torch, c, context, routed_way, side, wide=None):
-    """Functions of a model; wide: the type of scores and sums, float32 unless given."""
+def make_model(torch, c, context, routed_way, side, wide=None, r=lambda x: x):
+    """Functions of a model; wide: the type of scores and sums, float32 unless given; r: what becomes of an activation that meets a
+    weight of a format other than bf16 in the program."""
     F, wide = torch.nn.functional, wide or torch.float32
     h, k = c["hidden"], c["topk"]
 
@@ -148,7 +149,7 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         n, r = c["index_width"], c["rope"]
         key = F.layer_norm(key, (n,), w["index_gain"], w["index_bias"], 1e-6)
         keys[rows, context - 1] = torch.cat((rotate(key[:, :r], cos, sin, False), key[:, r:]), 1)
-        ask = (q @ w["index_q"].t()).view(-1, c["index_heads"], n)
+        ask = (r(q) @ w["index_q"].t()).view(-1, c["index_heads"], n)
         ask = torch.cat((rotate(ask[..., :r], cos.unsqueeze(1), sin.unsqueeze(1), False), ask[..., r:]), 2)
         share = (x @ w["index_heads"].t()).to(cos.dtype) * (c["index_heads"] * n) ** -0.5
         scores = (torch.relu(torch.bmm(ask, keys.transpose(1, 2)).to(cos.dtype)) * share.unsqueeze(2)).sum(1)
@@ -157,12 +158,12 @@ def make_model(torch, c, context, routed_way, side, wide=None):
     def mla(x, w, cache, rows, cos, sin):
         cache, keys = cache if "index_topk" in c else (cache, None)
         t, H, nope, rope, latent = x.shape[0], c["heads"], c["nope"], c["rope"], c["latent"]
-        a = x @ w["down"].t()
+        a = r(x) @ w["down"].t()
         n = c.get("index_width", 0)
         q, key, kv, pe = a.split((a.shape[1] - n - latent - rope, n, latent, rope), 1)
         if c["q_rank"]:
             q_latent = F.rms_norm(q, (c["q_rank"],), w["q_norm"], 1e-6)
-            q = q_latent @ w["up"].t()
+            q = r(q_latent) @ w["up"].t()
         q = q.view(t, H, nope + rope)
         row = torch.cat((F.rms_norm(kv, (latent,), w["kv_norm"], 1e-6), rotate(pe, cos, sin)), 1)
         cache[rows, context - 1] = row
@@ -174,7 +175,7 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         p = torch.softmax(torch.bmm(q, cache.transpose(1, 2)).to(cos.dtype) * (nope + rope) ** -0.5, -1).to(x.dtype)
         o = torch.bmm(p, cache[..., :latent])
         o = torch.bmm(o.transpose(0, 1), w["kv_up"][:, nope:].transpose(1, 2)).transpose(0, 1)
-        return o.reshape(t, -1) @ w["o"].t()
+        return r(o.reshape(t, -1)) @ w["o"].t()
 
     def gqa(x, w, cache, rows, cos, sin):
         t, H, G, D = x.shape[0], c["heads"], c["kv_heads"], c["head"]
@@ -201,8 +202,8 @@ def make_model(torch, c, context, routed_way, side, wide=None):
 
     def gather(x, w, ids):
         flat = ids.reshape(-1)
-        y = torch.bmm(w["w13"][flat].to(x.dtype), x.repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
-        return torch.bmm(w["w2"][flat].to(x.dtype), silu_mul(y).unsqueeze(2)).squeeze(2)
+        y = torch.bmm(w["w13"][flat].to(x.dtype), r(x).repeat_interleave(k, 0).unsqueeze(2)).squeeze(2)
+        return torch.bmm(w["w2"][flat].to(x.dtype), r(silu_mul(y)).unsqueeze(2)).squeeze(2)
 
     def fused(x, w, ids):
         flat = ids.reshape(-1)
@@ -225,7 +226,7 @@ def make_model(torch, c, context, routed_way, side, wide=None):
         return (y.view(x.shape[0], k, h).to(wide) * scale.unsqueeze(2)).sum(1).to(x.dtype)
 
     def shared(x, w):
-        return silu_mul(x @ w["s13"].t()) @ w["s2"].t()
+        return r(silu_mul(r(x) @ w["s13"].t())) @ w["s2"].t()
 
     def attend(hidden, w, cache, rows, cos, sin):
         x = F.rms_norm(hidden, (h,), w["norm1"], 1e-6)
@@ -241,7 +242,7 @@ def make_model(torch, c, context, routed_way, side, wide=None):
             hidden, x = layer_attend(hidden, part(layer, ATTENTION), cache, rows, cos, sin)
             w, mine = part(layer, ROUTED), part(layer, SHARED)
             if "up13" in layer:
-                hidden = hidden + silu_mul(x @ layer["up13"].t()) @ layer["up2"].t()
+                hidden = hidden + r(silu_mul(r(x) @ layer["up13"].t())) @ layer["up2"].t()
                 continue
             if not c["shared"]:
                 hidden = hidden + layer_routed(x, w)
@@ -268,16 +269,18 @@ def make_model(torch, c, context, routed_way, side, wide=None):
 
 
 def copy_bandwidth(torch):
+    """Bytes read and written in a second, at best."""
     a, b = (torch.empty(1 << 30, dtype=torch.uint8, device="cuda") for _ in range(2))
     times = []
-    for _ in range(12):
+    for _ in range(6):
         s, e = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         s.record()
-        b.copy_(a)
+        for _ in range(8):
+            b.copy_(a)
         e.record()
         e.synchronize()
         times.append(s.elapsed_time(e) / 1e3)
-    return 2 * a.numel() / statistics.median(times[2:])
+    return 8 * 2 * a.numel() / min(times)
 
 
 class Late(Exception):
