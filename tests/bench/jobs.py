@@ -2,6 +2,7 @@
 """Runs the commands that measure: over all GPUs that are visible, with the time that each took, kept so that a run that was
 interrupted goes on where it ended."""
 
+import contextlib
 import json
 import os
 import queue
@@ -35,8 +36,9 @@ class Job:
     """A command. `result` is the file that it writes, if it is to be kept: with it a job is done once and for all, as long as
     the command stays the same."""
 
-    def __init__(self, name, command, result=None, limit=300):
+    def __init__(self, name, command, result=None, limit=300, large=False):
         self.name, self.command, self.result, self.limit = name, [str(c) for c in command], result, limit
+        self.large = large  # it needs much of a GPU's memory
         self.seconds, self.code, self.output, self.kept, self.process = 0.0, None, "", False, None
 
     @property
@@ -111,6 +113,8 @@ class Runner:
         self.gpus, self.file, self.lock = devices or gpus(), file, threading.Lock()
         self.begin, self.phases, self.now, self.deadline = time.monotonic(), [], {}, deadline or float("inf")
 
+        self.room = threading.BoundedSemaphore(2 * len(self.gpus))  # of large jobs at a time
+
     def left(self):
         return self.deadline - (time.monotonic() - self.begin)
 
@@ -142,7 +146,8 @@ class Runner:
                     self.now[slot] = job
                     self._show(phase, len(done), total)
                     if self.left() > 1 or job.done_before():
-                        job.run(gpu, self.left())
+                        with self.room if job.large else contextlib.nullcontext():
+                            job.run(gpu, max(1, self.left()))
                     else:
                         job.code, job.output = 125, "out of time\n"
                     done.append(job)
@@ -167,7 +172,7 @@ class Runner:
 
     def together(self, phase, jobs, at_once=None):
         """Nothing is timed in these: many at once, spread over the GPUs."""
-        n = min(len(jobs), at_once or max(2, (os.cpu_count() or 2) * 3 // 4))
+        n = min(len(jobs), at_once or max(2, os.cpu_count() or 2))
         self._work(phase, [[j] for j in jobs], [self.gpus[i % len(self.gpus)] for i in range(n)])
 
     def alone(self, phase, chains):

@@ -67,21 +67,21 @@ def error(a, model):
     result = os.path.join(a.results, f"{model.replace(' ', '-')}.error.json")
     path = os.path.join(os.environ["SRCDIR"], "examples", "models", file + ".stem")
     command = [sys.executable, os.path.join(HERE, "peers", "model_error.py"), model, path, "--json", result]
-    return jobs.Job(f"{model}, error", command, result, a.limit)
+    return jobs.Job(f"{model}, error", command, result, a.limit, large=True)
 
 
 def compiling(a, models, scratch):
     """What fills the caches of NVRTC and of torch.compile."""
     out = []
-    for m in models:
-        for pdl in ("auto", "off"):
-            command = [os.environ["MAINSTEM"], "compile", "-q", "--no-warnings"] + program(a, m) + [f"--pdl={pdl}", "--emit=cubin"]
-            out.append(jobs.Job(f"{m}, kernels, pdl {pdl}", command + ["-o", os.path.join(scratch, f"{m}-{pdl}")], None, a.limit))
     for name in dict.fromkeys(MODELS[m][2] for m in models) if not a.no_compile and not a.no_peers else ():
         for t in a.tokens.split(","):
             command = [sys.executable, os.path.join(HERE, "peers", "torch_models.py"), name, "--tokens", t]
             command += ["--warm", "--context", a.context, "--compile-seconds", a.compile_seconds]
             out.append(jobs.Job(f"{name}, torch.compile, T={t}", command, None, a.limit))
+    for m in models:
+        for pdl in ("auto", "off"):
+            command = [os.environ["MAINSTEM"], "compile", "-q", "--no-warnings"] + program(a, m) + [f"--pdl={pdl}", "--emit=cubin"]
+            out.append(jobs.Job(f"{m}, kernels, pdl {pdl}", command + ["-o", os.path.join(scratch, f"{m}-{pdl}")], None, a.limit))
     return out
 
 
@@ -204,7 +204,7 @@ class Plan:
         for j in self.all() if a.again else ():
             j.forget()
         fresh = [m for m in a.models if not all(j.done_before() for j in self.of_model[m] if j)]
-        self.compiling = compiling(a, fresh, self.scratch.name) + self.errors
+        self.compiling = self.errors + compiling(a, fresh, self.scratch.name)
         self.chains, todo = [], dict(peers)
         for model, (mine, _) in self.of_model.items():  # PyTorch just before the first that is held against it
             other = todo.pop(MODELS[model][2], None)

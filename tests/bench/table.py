@@ -23,7 +23,7 @@ def main():
     layer = layers.Plan(a.tokens, 7 if a.quick else 20, not a.no_compile, a.limit)
     programs = kernels.running(kernels.PROGRAMS, a.limit)
     runner = jobs.Runner(deadline=a.deadline)
-    runner.together("compiling", of_models.compiling + layer.compiling + kernels.compiling(kernels.PROGRAMS))
+    runner.together("compiling", of_models.compiling + kernels.compiling(kernels.PROGRAMS) + layer.compiling)
     # the longest first, so that the GPUs end together; the kernels, which may be many, last
     runner.alone("measuring", of_models.chains[:1] + [layer.chain] + of_models.chains[1:] + [[j] for j in programs.values()])
     print("## The MoE layer: ours, Triton kernels and PyTorch in one run\n\n" + "\n".join(layer.report()))

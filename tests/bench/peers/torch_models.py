@@ -146,11 +146,11 @@ def make_model(torch, c, context, routed_way, side, wide=None, r=lambda x: x):
 
     def choose(x, q, key, w, keys, rows, cos, sin):
         """The indexer: positions of the cache that attention reads."""
-        n, r = c["index_width"], c["rope"]
+        n, rope = c["index_width"], c["rope"]
         key = F.layer_norm(key, (n,), w["index_gain"], w["index_bias"], 1e-6)
-        keys[rows, context - 1] = torch.cat((rotate(key[:, :r], cos, sin, False), key[:, r:]), 1)
+        keys[rows, context - 1] = torch.cat((rotate(key[:, :rope], cos, sin, False), key[:, rope:]), 1)
         ask = (r(q) @ w["index_q"].t()).view(-1, c["index_heads"], n)
-        ask = torch.cat((rotate(ask[..., :r], cos.unsqueeze(1), sin.unsqueeze(1), False), ask[..., r:]), 2)
+        ask = torch.cat((rotate(ask[..., :rope], cos.unsqueeze(1), sin.unsqueeze(1), False), ask[..., rope:]), 2)
         share = (x @ w["index_heads"].t()).to(cos.dtype) * (c["index_heads"] * n) ** -0.5
         scores = (torch.relu(torch.bmm(ask, keys.transpose(1, 2)).to(cos.dtype)) * share.unsqueeze(2)).sum(1)
         return torch.topk(scores, min(context, c["index_topk"]), sorted=False).indices
