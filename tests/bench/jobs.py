@@ -107,7 +107,8 @@ class Job:
 
 class Runner:
     """Says on standard error what is being done, as one line that changes on a terminal, else as a line for each job. After
-    `deadline` seconds (0: none) nothing is started and what runs is stopped, so that there is a report of what is there."""
+    `deadline` seconds (0: none) or at SIGTERM nothing more is started and what runs is stopped, so that there is a report of what
+    is there."""
 
     def __init__(self, devices=None, file=sys.stderr, deadline=0):
         self.gpus, self.file, self.lock = devices or gpus(), file, threading.Lock()
@@ -158,17 +159,25 @@ class Runner:
                 self.now.pop(slot, None)
 
         threads = [threading.Thread(target=worker, args=(i, gpu), daemon=True) for i, gpu in enumerate(slots)]
-        begin, old = time.monotonic(), signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        begin, old = time.monotonic(), signal.signal(signal.SIGTERM, self._stop)
         try:
             for t in threads:
                 t.start()
             for t in threads:
                 t.join()
-        finally:  # also when this is interrupted: what was started is a session of its own
-            for job in list(self.now.values()):
-                job.kill()
+        finally:  # also after an interrupt: what was started is a session of its own
+            self._kill()
             signal.signal(signal.SIGTERM, old)
         self.phases.append((phase, time.monotonic() - begin))
+
+    def _kill(self):
+        for job in list(self.now.values()):
+            job.kill()
+
+    def _stop(self, *_):
+        """SIGTERM is a deadline: what there is gets reported."""
+        self.deadline = 0
+        self._kill()
 
     def together(self, phase, jobs, at_once=None):
         """Nothing is timed in these: many at once, spread over the GPUs."""

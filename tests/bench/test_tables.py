@@ -7,8 +7,10 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -180,6 +182,15 @@ class Jobs(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 15)
         time.sleep(max(0, 3.5 - (time.monotonic() - begin)))
         self.assertFalse(os.path.exists(log))
+
+    def test_terminated(self):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        first, second = jobs.Job("first", ["sleep", "20"]), jobs.Job("second", ["sleep", "20"])
+        begin = time.monotonic()
+        self.runner.alone("measuring", [[first, second]])
+        self.runner.alone("more", [[second]])
+        self.assertEqual((first.code, second.code), (-signal.SIGKILL, 125))
+        self.assertLess(time.monotonic() - begin, 15)
 
     def test_visible(self):
         os.environ["CUDA_VISIBLE_DEVICES"] = "3, GPU-a"
