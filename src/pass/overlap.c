@@ -33,10 +33,18 @@ struct stem_slowdown stem_slowdown(const struct stem_options *o, const struct st
     return (struct stem_slowdown){most > 1 ? most : 1, false};
 }
 
-double stem_fork_price(const struct stem_options *o, const struct stem_op *main, const struct stem_op *side)
+double stem_fork_price_left(double price, double slack)
+{
+    return slack <= 0 ? price : slack < 0.75 * price ? price - slack : 0.25 * price;
+}
+
+double stem_fork_price(const struct stem_options *o, const struct stem_op *main, const struct stem_op *side, double slack)
 {
     const struct stem_cost_pair *pair = measured(o, main, side);
-    return !pair ? o->target.fork_us : pair->fork_us > 0 ? pair->fork_us : 0;
+    if (!pair)
+        return stem_fork_price_left(o->target.fork_us, slack);
+    double had = main->est_us > side->est_us ? main->est_us - side->est_us : 0; /* when it was measured */
+    return pair->fork_us > 0 ? stem_fork_price_left(pair->fork_us, slack - had) : 0;
 }
 
 /* Where a line is. */
@@ -75,6 +83,15 @@ static uint32_t longest(const struct stem_lines *l)
     return most;
 }
 
+/* What main has to do before it comes to `join`. */
+static double before_join(const struct stem_lines *l, const struct at *m, double filler)
+{
+    double us = m->op < l->join ? m->left + filler : 0;
+    for (uint32_t i = m->op + 1; i < l->join && i < l->n_main; i++)
+        us += l->ops[l->main[i]].est_us;
+    return us;
+}
+
 struct stem_overlap stem_overlap(const struct stem_options *o, const struct stem_lines *l)
 {
     struct stem_overlap r = {0};
@@ -102,10 +119,14 @@ struct stem_overlap stem_overlap(const struct stem_options *o, const struct stem
         filler -= fills ? step : 0;
         if (main_runs)
             advance(l, l->main, l->n_main, &m, step);
-        if (side_runs)
-            advance(l, l->side, l->n_side, &s, step);
-        else
+        if (!side_runs) {
             wait -= step;
+            continue;
+        }
+        uint32_t side = s.op, needed = l->n_needed ? l->n_needed : l->n_side;
+        advance(l, l->side, l->n_side, &s, step);
+        if (side < needed && s.op >= needed)
+            r.slack_us = before_join(l, &m, filler);
     }
     return r;
 }

@@ -20,13 +20,16 @@ struct stem_slowdown stem_slowdown(const struct stem_options *o, const struct st
 /* Share of the bandwidth that the op takes while it runs, 0..1. */
 double stem_bandwidth_share(const struct stem_options *o, const struct stem_op *op);
 
-/* What a fork of `side` beside `main` and its join cost, besides. */
-double stem_fork_price(const struct stem_options *o, const struct stem_op *main, const struct stem_op *side);
+/* What a fork of `side` beside `main` and its join cost, besides, if the side is ready `slack` before the join. */
+double stem_fork_price(const struct stem_options *o, const struct stem_op *main, const struct stem_op *side, double slack);
+/* What is left of a price that is mostly the time that news take from one stream to another, if that much time is there. */
+double stem_fork_price_left(double price, double slack);
 
 /* Two lines of ops: `side` starts `delay` after `main` does. As long as both run they slow each other down. */
 struct stem_overlap {
     double us;       /* from the start of main until the last of side has ended */
     double main_us;  /* time that the ops of main which ran meanwhile take by themselves, the last one in part */
+    double slack_us; /* what main still had to do before `join`, or its end, when what it needs there had ended */
     bool met;        /* some ops ran at the same time */
     bool measured;   /* and each such pair was measured */
 };

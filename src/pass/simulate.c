@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How long a schedule takes by the estimates: each stream runs its ops in issue order, an op starts when those that it
- * waits for have ended, and ops that run at the same time slow each other down (overlap.h). A wait for another stream
- * costs half of a fork and its join. Time goes from one end of an op to the next, so the whole is linear in ops for a
+ * waits for have ended, and ops that run at the same time slow each other down (overlap.h). News of an end take half of a fork
+ * and its join to another stream; what has ended long before costs little. Time goes from one end of an op to the next, so the whole is linear in ops for a
  * fixed number of streams.
  */
 #include "pass/events.h"
@@ -19,7 +19,7 @@ struct simulation {
     const struct stem_program *p;
     const struct stem_options *o;
     struct line *line; /* by stream */
-    bool *done;        /* by op */
+    double *done;      /* by op: when it ended; below 0: not yet */
     uint32_t *first_wait, *n_waits; /* by op: in sched.waits */
     double now;
 };
@@ -43,10 +43,12 @@ static bool ready(const struct simulation *s, uint32_t op, double *price)
     *price = 0;
     for (uint32_t i = 0; i < s->n_waits[op]; i++) {
         const struct stem_wait *w = &s->p->sched.waits.at[s->first_wait[op] + i];
-        if (w->from.n != STEM_NONE && !s->done[w->from.n])
+        if (w->from.n == STEM_NONE)
+            continue;
+        if (s->done[w->from.n] < 0)
             return false;
-        if (w->from.n != STEM_NONE && !w->lane)
-            *price = s->o->target.fork_us / 2;
+        double left = w->lane ? 0 : stem_fork_price_left(s->o->target.fork_us / 2, s->now - s->done[w->from.n]);
+        *price = left > *price ? left : *price;
     }
     return true;
 }
@@ -95,7 +97,7 @@ static bool step(struct simulation *s)
         l->left -= us / factor[k];
         if (l->left > 1e-9)
             continue;
-        s->done[l->op[l->next++]] = true;
+        s->done[l->op[l->next++]] = s->now + us;
         l->running = false;
     }
     s->now += us > 0 ? us : 0;
@@ -113,9 +115,11 @@ static void run_segment(struct simulation *s)
 
 double stem_simulate(const struct stem_program *p, struct stem_arena *a, const struct stem_options *o)
 {
-    struct simulation s = {.p = p, .o = o, .line = STEM_NEW_ARRAY(a, struct line, p->streams.len), .done = STEM_NEW_ARRAY(a, bool, p->ops.len)};
+    struct simulation s = {.p = p, .o = o, .line = STEM_NEW_ARRAY(a, struct line, p->streams.len), .done = STEM_NEW_ARRAY(a, double, p->ops.len)};
     uint32_t count[STEM_MAX_STREAMS] = {0}, segment = STEM_NONE;
     find_waits(&s, a);
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        s.done[i] = -1;
     for (uint32_t i = 0; i < p->sched.order.len; i++)
         count[stem_op_at(p, p->sched.order.at[i])->stream.n]++;
     for (uint32_t k = 0; k < p->streams.len; k++)

@@ -266,6 +266,8 @@ static uint32_t decide(struct state *s, const struct group *g)
     const struct stem_options *o = s->ctx->options;
     uint32_t most = o->max_streams < STEM_MAX_STREAMS ? o->max_streams : STEM_MAX_STREAMS, best = 0;
     struct stem_fork f = {.first = {s->members[g->begin]}, .beside = STEM_NO_OP, .n_ops = g->n_ops, .us = g->us, .price_us = o->target.fork_us};
+    double slack = 0;
+    bool at_start = g->fork == (g->segment ? s->segment_end[g->segment - 1] : 0);
     for (uint32_t stream = 1; stream < most; stream++) {
         struct stem_overlap beside;
         double us = gain(s, g, stream, &beside);
@@ -275,10 +277,11 @@ static uint32_t decide(struct state *s, const struct group *g)
         f.gain_us = us;
         f.beside_us = beside.main_us;
         f.measured = beside.measured;
+        slack = at_start ? 0 : beside.slack_us; /* such a branch has a lane of its own more often than not */
     }
     if (g->last - 1 > g->fork) { /* there is something beside it */
         f.beside.n = s->path[g->fork];
-        f.price_us = stem_fork_price(o, &s->p->ops.at[f.beside.n], &s->p->ops.at[f.first.n]);
+        f.price_us = stem_fork_price(o, &s->p->ops.at[f.beside.n], &s->p->ops.at[f.first.n], slack);
     }
     f.stream.n = f.gain_us > f.price_us ? side_stream(s, best) : 0;
     note(s, g, &f);
@@ -382,7 +385,7 @@ static void judge(struct state *s, const struct group *g)
     f.measured = beside.measured;
     if (g->last - 1 > g->fork) {
         f.beside.n = s->path[g->fork];
-        f.price_us = stem_fork_price(s->ctx->options, &p->ops.at[f.beside.n], &p->ops.at[f.first.n]);
+        f.price_us = stem_fork_price(s->ctx->options, &p->ops.at[f.beside.n], &p->ops.at[f.first.n], beside.slack_us);
     }
     stem_vec_push(&p->sched.forks, f);
     if (f.beside.n != STEM_NONE && f.gain_us < f.price_us) /* else there is a remark already */

@@ -314,21 +314,21 @@ static void pins(void)
 
 static void lines(void)
 {
-    /* us of main's ops, of side's; join, needed, delay; slowdown; time, of which main's ops */
+    /* us of main's ops, of side's; join, needed, delay; slowdown; time, of which main's ops; main's time left before the join */
     static const struct {
         double main[3], side[3];
         uint32_t n_main, n_side, join, needed;
-        double delay, slowdown, us, main_us;
+        double delay, slowdown, us, main_us, slack;
     } rows[] = {
-        {{10, 10}, {5}, 2, 1, 2, 1, 0, 1, 5, 5},             /* within the window */
-        {{10, 10}, {5}, 2, 1, 2, 1, 0, 2, 10, 5},            /* takes turns */
-        {{10}, {25}, 1, 1, 1, 1, 0, 1, 25, 10},              /* sticks out */
-        {{10}, {25}, 1, 1, 1, 1, 0, 1.5, 30, 10},
-        {{10, 10}, {15}, 2, 1, 1, 1, 0, 1, 15, 10},          /* main waits at its second op */
-        {{10, 10}, {5, 10}, 2, 2, 1, 1, 0, 1, 15, 15},       /* and here not, since only the first is needed */
-        {{10, 10}, {5}, 2, 1, 2, 1, 8, 1, 13, 13},           /* the stream is busy at first */
-        {{10}, {5}, 1, 1, 1, 1, 20, 1, 25, 10},
-        {{0}, {5}, 0, 1, 0, 1, 0, 1, 5, 0},                  /* nothing beside it */
+        {{10, 10}, {5}, 2, 1, 2, 1, 0, 1, 5, 5, 15},  /* within the window */
+        {{10, 10}, {5}, 2, 1, 2, 1, 0, 2, 10, 5, 15},  /* takes turns */
+        {{10}, {25}, 1, 1, 1, 1, 0, 1, 25, 10, 0},  /* sticks out */
+        {{10}, {25}, 1, 1, 1, 1, 0, 1.5, 30, 10, 0},
+        {{10, 10}, {15}, 2, 1, 1, 1, 0, 1, 15, 10, 0},  /* main waits at its second op */
+        {{10, 10}, {5, 10}, 2, 2, 1, 1, 0, 1, 15, 15, 5},  /* and here not, since only the first is needed */
+        {{10, 10}, {5}, 2, 1, 2, 1, 8, 1, 13, 13, 7},  /* the stream is busy at first */
+        {{10}, {5}, 1, 1, 1, 1, 20, 1, 25, 10, 0},
+        {{0}, {5}, 0, 1, 0, 1, 0, 1, 5, 0, 0},  /* nothing beside it */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct stem_costs *c = stem_costs_new();
@@ -350,9 +350,14 @@ static void lines(void)
         CU_ASSERT_DOUBLE_EQUAL(r.us, rows[i].us, 1e-9);
         CU_ASSERT_DOUBLE_EQUAL(r.main_us, rows[i].main_us, 1e-9);
         CU_ASSERT_EQUAL(r.measured, rows[i].n_main > 0 && rows[i].delay < 10);
-        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3]), 4);
+        CU_ASSERT_DOUBLE_EQUAL(r.slack_us, rows[i].slack, 1e-9);
+        double had = ops[0].est_us > ops[3].est_us ? ops[0].est_us - ops[3].est_us : 0; /* in the round that was measured */
+        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3], had), 4);
+        CU_ASSERT_DOUBLE_EQUAL(stem_fork_price(&o, &ops[0], &ops[3], had + 1), 3, 1e-9);
+        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3], had + 50), 1);
         ops[3].measured = 0;
-        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3]), o.target.fork_us);
+        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3], 0), o.target.fork_us);
+        CU_ASSERT_EQUAL(stem_fork_price(&o, &ops[0], &ops[3], 50), o.target.fork_us / 4);
         stem_costs_free(c);
     }
 }

@@ -175,7 +175,7 @@ static void buffers(void)
          "slab 2048 bytes, bound 2048\n"
          "mainstem: remark: fork without concurrency: nothing runs beside 'c' on stream 'A' [streams]\n"},
         {"a pin that costs more than it saves",
-         "input h; f@M R{h} W{x}; s@A R{x} W{y} us=0; m@M R{x} W{a}; j@M R{a,y} W{z}",
+         "input h; f@M R{h} W{x}; s@A R{x} W{y} us=0; m@M R{x} W{a} us=0; j@M R{a,y} W{z}",
          {0},
          "segment 0\n"
          "0 main f  record\n"
@@ -476,10 +476,10 @@ static void buffers(void)
          "buffer 5 d: 1024 bytes at 4096, first 4, last 5, freed after 5\n"
          "buffer 6 e: 1024 bytes at 0, first 5, last 5, freed after 5\n"
          "slab 5120 bytes, bound 5120\n"
-         "mainstem: remark: 's1' (2 ops, 44.6 us) goes to stream 'side': saves 44.6 us, and a fork costs 2.0 "
+         "mainstem: remark: 's1' (2 ops, 44.6 us) goes to stream 'side': saves 44.6 us, and a fork costs 0.5 "
          "[streams]\n"},
         {"a side chain that does not",
-         "input i; n R{i} W{x}; m1 R{x} W{a} bytes=400000000; s1 R{x} W{c} bytes=400000;"
+         "input i; n R{i} W{x}; m1 R{x} W{a} us=0; s1 R{x} W{c} us=0;"
          "j R{a,c} W{e}",
          {0},
          "segment 0\n"
@@ -493,8 +493,24 @@ static void buffers(void)
          "buffer 3 c: 1024 bytes at 2048, first 2, last 3, freed after 3\n"
          "buffer 4 e: 1024 bytes at 0, first 3, last 3, freed after 3\n"
          "slab 3072 bytes, bound 3072\n"
-         "mainstem: remark: 's1' (1 op, 1.8 us) stays on main: a side stream would save 1.7 us, and a fork "
+         "mainstem: remark: 's1' (1 op, 1.7 us) stays on main: a side stream would save 1.7 us, and a fork "
          "costs 2.0 [streams]\n"},
+        {"the same beside something long, so that the join does not wait",
+         "input i; n R{i} W{x}; m1 R{x} W{a} us=50; s1 R{x} W{c} us=0;"
+         "j R{a,c} W{e}",
+         {0},
+         "segment 0\n"
+         "0 main n  record\n"
+         "1 main m1\n"
+         "2 side s1  waits 0  record\n"
+         "3 main j  waits 2\n"
+         "events 2, bound 2\n"
+         "buffer 1 x: 1024 bytes at 0, first 0, last 1 2, freed after 3\n"
+         "buffer 2 a: 1024 bytes at 1024, first 1, last 3, freed after 3\n"
+         "buffer 3 c: 1024 bytes at 2048, first 2, last 3, freed after 3\n"
+         "buffer 4 e: 1024 bytes at 0, first 3, last 3, freed after 3\n"
+         "slab 3072 bytes, bound 3072\n"
+         "mainstem: remark: 's1' (1 op, 1.7 us) goes to stream 'side': saves 1.7 us, and a fork costs 0.5 [streams]\n"},
         {"unpinned ops follow",
          "input i; n R{i} W{x}; q@A R{x} W{a}; r R{a} W{b}; s@A R{b} W{c}; m R{x} W{d}; j R{c,d} W{e}",
          {0},
