@@ -180,7 +180,7 @@ static struct stem_op_id choose(struct stem_fuse *s, const struct times *t, cons
     return best;
 }
 
-enum { FAR = 256 }; /* ops that are looked at */
+enum { FAR = 64 }; /* ops that are looked at */
 
 /* `op` needs what `before` makes; false too if that is too far to see. Operands stand before their readers. */
 static bool needs(const struct stem_program *p, uint32_t op, uint32_t before)

@@ -19,7 +19,7 @@ for e in $examples; do
     # shellcheck disable=SC2086
     "$MAINSTEM" tune "$model" $dims --seconds="${SECONDS_TO_TUNE:-60}" -o "$work/costs.json" >"$work/tune" 2>&1 || { cat "$work/tune"; status=3; continue; }
     # shellcheck disable=SC2086
-    "$MAINSTEM" bench "$model" $dims --iters="${ITERS:-50}" --costs="$work/costs.json" >"$work/bench" 2>&1 || { cat "$work/bench"; status=3; }
+    "$MAINSTEM" bench "$model" $dims --iters="${ITERS:-50}" --ways=one,main,chosen --costs="$work/costs.json" >"$work/bench" 2>&1 || { cat "$work/bench"; status=3; }
     awk -v e="$e" -v limit=$limit -F'|' '
         function us(s) { sub(/^ */, "", s); return s + 0 }
         /^[a-z].*, driver/ { t = "-"; if (match($0, /T = [0-9]+/)) t = substr($0, RSTART + 4, RLENGTH - 4) }
