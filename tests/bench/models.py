@@ -34,7 +34,7 @@ MODELS = {  # row: file, definitions, the model of torch_models that it is held 
 PYTORCH_IN_BF16 = ("deepseek_v32_rank", "kimi_k25_rank nvfp4", "kimi_k25_rank int4")  # it has no products in their formats
 WAYS = ("one-nopdl", "one", "main-nopdl", "main", "chosen")
 MODEL_BAR = {"deepseek_v2_lite": (1, 16), "kimi_k25_rank": (1, 16)}  # at most 1.5 x the floor
-OVER_FLOOR, OVER_PYTORCH = 1.5, 2.0
+OVER_FLOOR, OVER_PYTORCH, OVER_FORMAT = 1.5, 2.0, 1.25
 
 
 # ---- commands ----
@@ -147,6 +147,22 @@ def bars(all_rows):
     return out
 
 
+def error_bars(results):
+    """Ours is to be no further from float64 than the format is by itself: than the same model in PyTorch in bf16, or than float64 with
+    activations in f8e4m3."""
+    out = []
+    for r in (r for of_model in results for r in of_model or ()):
+        over = r["ours"][0] / max(r[kind][0] for kind in ("bf16", "format") if kind in r)
+        what = f"{r['model']}, {r['layers']} layers, T={r['T']}, error over the format's own"
+        out.append((what, f"<= {OVER_FORMAT}", f"{over:.2f}", over <= OVER_FORMAT))
+    return out
+
+
+def not_measured(wanted, found):
+    """wanted: (start of what, bar) of bars that there should be."""
+    return [(what, bar, "not measured", None) for what, bar in wanted if not any(f[0].startswith(what) for f in found)]
+
+
 def left_out(all_rows):
     return [f"- {r['model']}, T={r['T']}: {key}: {why}" for r in all_rows for key, why in r["missing"].items()]
 
@@ -154,7 +170,7 @@ def left_out(all_rows):
 def print_bars(found):
     print("\n| bar | wanted | measured | |\n|---|---|---|---|")
     for what, want, got, good in found:
-        print(f"| {what} | {want} | {got} | {'pass' if good else 'MISS'} |")
+        print(f"| {what} | {want} | {got} | {'' if good is None else 'pass' if good else 'MISS'} |")
 
 
 def error_lines(results):
@@ -219,6 +235,15 @@ class Plan:
     def rows(self):
         return [r for m, (mine, other) in self.of_model.items() for r in rows(m, mine.load(), other.load() if other else None)]
 
+    def bars(self):
+        found = bars(self.rows())
+        tokens = [int(t) for t in self.a.tokens.split(",")]
+        bounds = [(m, t) for m in self.of_model for t in MODEL_BAR.get(m, ()) if t in tokens]
+        wanted = [(f"{m}, T={t}, over the floor", f"<= {OVER_FLOOR}") for m, t in bounds]
+        wanted += [(f"{m}, T=1, PyTorch over ours", f">= {OVER_PYTORCH:.0f}") for m, t in bounds if t == 1]
+        wanted += [(f"{m}, error", f"<= {OVER_FORMAT}") for m, e in zip(self.of_model, self.errors) if not e.ok]
+        return found + error_bars([e.load() for e in self.errors]) + not_measured(wanted, found)
+
     def report(self):
         """Lines of Markdown."""
         found = self.rows()
@@ -238,7 +263,7 @@ def main():
     runner.together("compiling", plan.compiling)
     runner.alone("measuring", plan.chains)
     print("\n".join(plan.report()))
-    print_bars(bars(plan.rows()))
+    print_bars(plan.bars())
     print(f"\n{runner.summary()}")
     if a.json:
         with open(a.json, "w") as f:

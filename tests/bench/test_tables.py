@@ -66,6 +66,14 @@ class Models(unittest.TestCase):
         rows = [dict(model="m", layers=3, T=16, ours=(1e-2, 2e-2), bf16=(3e-2, 4e-2), same=15)]
         self.assertEqual(models.error_lines([None, rows])[2:], ["| m | 3 | 16 | 1.00e-02 (2.00e-02) | 3.00e-02 (4.00e-02) | - | 15 of 16 |"])
 
+    def test_error_bars(self):
+        rows = [dict(model="m", layers=3, T=16, ours=(2e-2, 1), bf16=(1e-2, 1), same=15),
+                dict(model="n", layers=4, T=1, ours=(0.5, 1), bf16=(1e-2, 1), format=(0.4, 1), same=1)]  # fmt: skip
+        found = models.error_bars([None, rows])
+        self.assertEqual([(what.split(",")[0], got, good) for what, _, got, good in found], [("m", "2.00", False), ("n", "1.25", True)])
+        missing = models.not_measured([("m, 3 layers", "b"), ("m, 4 layers", "c")], found)
+        self.assertEqual(missing, [("m, 4 layers", "c", "not measured", None)])
+
     def test_names(self):
         for name, (file, _, peer) in models.MODELS.items():
             self.assertTrue(os.path.exists(os.path.join(os.environ["SRCDIR"], "examples", "models", file + ".stem")), name)
@@ -226,6 +234,8 @@ class Whole(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("FAILED: layer, Triton; layer, PyTorch\n", run.stdout)
         self.assertIn("| MoE layer, T=1, over the floor | <= 1.4 | 1.57 | MISS |", run.stdout)
+        self.assertIn("| MoE layer, T=1, the Triton | <= 2.55 | not measured |  |", run.stdout)
+        self.assertIn("| kimi_k25_rank, T=1, PyTorch over ours | >= 2 | not measured |  |", run.stdout)
         self.assertIn("| deepseek_v2_lite, T=1, over the floor | <= 1.5 | 2.50 | MISS |", run.stdout)
         for name in kernels.PROGRAMS:
             self.assertIn(f"- {name}: 0 failures", run.stdout)
