@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "matmul.h"
 #include "plan_check.h"
 
 enum stem_status stem_acquire(struct stem_exec *e, struct stem_rt_error *err)
@@ -182,7 +183,7 @@ static enum stem_status make_streams(struct stem_exec *e, struct stem_rt_error *
         s = stem_new_stream(e->rt, priorities ? priorities[i] : 0, &e->streams[i], err);
     if (!s)
         s = stem_new_stream(e->rt, priorities ? priorities[0] : 0, &e->origin, err);
-    if (!s && e->plan->n_externs)
+    if (!s && (e->plan->n_externs || stem_plan_has_matmul(e->plan)))
         s = stem_new_stream(e->rt, 0, &e->helper, err);
     for (uint32_t i = 0; i < e->n_events && !s; i++)
         s = stem_new_event(e->rt, STEM_CUDA_EVENT_DISABLE_TIMING, &e->events[i], err);
@@ -237,6 +238,8 @@ static enum stem_status make(struct stem_exec *e, struct stem_rt_error *err)
         s = load_kernels(e, err);
     if (!s)
         s = make_streams(e, err);
+    if (!s)
+        s = stem_matmul_load(e, err);
     if (!s && e->o.memory == STEM_MEMORY_SLAB)
         s = stem_slab_ready(e, err);
     if (!s)
@@ -305,6 +308,7 @@ static void drop_device_objects(struct stem_exec *e)
     stem_drop_event(rt, e->done);
     for (uint32_t i = 0; e->streams && i < e->plan->n_streams; i++)
         stem_drop_stream(rt, e->streams[i]);
+    stem_matmul_unload(e);
     stem_drop_stream(rt, e->origin);
     stem_drop_stream(rt, e->helper);
     stem_drop_module(rt, e->module);

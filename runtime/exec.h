@@ -33,6 +33,7 @@ struct stem_variant_state {
     uint64_t
         *pool; /* the same while an eager launch in pool mode runs: temporaries as allocated, 0 when they are not */
     uint64_t generation; /* of the bindings that `address` and its checks belong to; 0: none */
+    uint32_t *matmul;    /* by op: which of the program's products a MATMUL is; NULL: the program has none */
 };
 
 /* ---- the order of launches (order.c) ----
@@ -62,6 +63,7 @@ struct stem_exec {
     struct CUmod_st *module;
     struct CUfunc_st **kernels;
     struct stem_extern_state *externs;
+    struct stem_matmuls *matmuls; /* cuBLASLt and what it was told (matmul.c); NULL: not needed */
 
     struct CUstream_st **streams; /* [0] is NULL: the caller's stream stands for it */
     struct CUstream_st *origin;   /* where graphs of our own are captured; never launched on but for uploads */
@@ -117,6 +119,8 @@ void stem_op_node(struct stem_exec *e, const struct stem_plan_op *op, const uint
 
 /* ---- nodes of a graph (nodes.c) ---- */
 
+enum { STEM_MATMUL_MAX_NODES = 4 }; /* kernels that one product may be */
+
 /* Which op a node belongs to. Nodes that nobody put in are not of this plan. */
 struct stem_node_map {
     struct CUgraphNode_st **node;
@@ -141,6 +145,7 @@ struct stem_graph_check {
     struct CUgraph_st *graph;
     const struct stem_node_map *map;
     bool foreign, repair;
+    struct CUgraphNode_st *(*chain)[STEM_MATMUL_MAX_NODES]; /* if not NULL: gets the nodes of each MATMUL in order */
     uint32_t n_nodes, n_edges, n_programmatic; /* found, between ops */
 };
 enum stem_status stem_graph_compare(struct stem_graph_check *c, struct stem_rt_error *err);
@@ -187,7 +192,8 @@ struct stem_graph {
     uint32_t variant;
     enum stem_graph_by by;
     struct stem_graph_part *parts; /* of each segment */
-    struct CUgraphNode_st **node;  /* of each op; NULL where an extern op has several */
+    struct CUgraphNode_st **node;  /* of each op, the last where there are several; NULL: an extern op captured in line */
+    struct CUgraphNode_st *(*chain)[STEM_MATMUL_MAX_NODES]; /* of each op, all of a MATMUL's; NULL: the program has none */
     uint64_t *address;             /* of each buffer, as the instantiated graphs have them */
     uint64_t generation;
     bool simple; /* one graph, all of whose nodes can be switched off */

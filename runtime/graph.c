@@ -3,7 +3,7 @@
  * Graphs of a program's own: one for each segment, by capture or node by node. Both ways end in the same comparison
  * with the plan, so both give the same nodes and edges.
  */
-#include "exec.h"
+#include "matmul.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +98,10 @@ static enum stem_status add_node(struct stem_graph *g, uint32_t segment, uint32_
     }
     if (!s && v->ops[op].work == STEM_WORK_EXTERN)
         s = capture_child(g, op, &child, err);
-    if (!s) {
+    if (!s && v->ops[op].work == STEM_WORK_MATMUL) {
+        s = stem_matmul_add(g->e, &v->ops[op], g->e->variants[g->variant].address, g->parts[segment].graph, from, data, n,
+                            g->chain[op], err);
+    } else if (!s) {
         stem_op_node(g->e, &v->ops[op], g->e->variants[g->variant].address, child, &params);
         int code =
             rt->d.graph_add_node(&g->node[op], g->parts[segment].graph, n ? from : NULL, n ? data : NULL, n, &params);
@@ -112,20 +115,39 @@ static enum stem_status add_node(struct stem_graph *g, uint32_t segment, uint32_
 }
 
 /* A captured kernel takes the priority of its stream; here it must be said. */
-static enum stem_status set_priority(struct stem_graph *g, uint32_t op, struct stem_rt_error *err)
+static enum stem_status set_priority(struct stem_graph *g, uint32_t op, struct CUgraphNode_st *node, struct stem_rt_error *err)
 {
     const struct stem_plan_op *o = &variant_of(g)->ops[op];
     struct stem_rt *rt = g->e->rt;
     const int32_t *priorities = g->e->plan->priorities;
-    if (!priorities || !priorities[o->stream] || o->work != STEM_WORK_LAUNCH)
+    if (!priorities || !priorities[o->stream] || (o->work != STEM_WORK_LAUNCH && o->work != STEM_WORK_MATMUL))
         return STEM_OK;
     union stem_cuda_launch_value value = {0};
     int64_t p = -(int64_t)priorities[o->stream];
     value.priority = (int)(p < rt->priority_greatest ? rt->priority_greatest
                            : p > rt->priority_least  ? rt->priority_least
                                                      : p);
-    int code = rt->d.kernel_node_set_attribute(g->node[op], STEM_CUDA_LAUNCH_PRIORITY, &value);
+    int code = rt->d.kernel_node_set_attribute(node, STEM_CUDA_LAUNCH_PRIORITY, &value);
     return code ? stem_fail_cuda(err, &rt->d, code, "setting the priority of a node") : STEM_OK;
+}
+
+/* The nodes of an op that was added: all of a product's, else one. */
+static enum stem_status finish_op(struct stem_graph *g, uint32_t op, struct stem_node_map *map, struct stem_rt_error *err)
+{
+    struct CUgraphNode_st **node = &g->node[op];
+    uint32_t n = 1;
+    enum stem_status s = STEM_OK;
+    if (variant_of(g)->ops[op].work == STEM_WORK_MATMUL) {
+        node = g->chain[op];
+        n = stem_matmul_n_nodes(g->e, &variant_of(g)->ops[op]);
+        g->node[op] = node[n - 1];
+    }
+    for (uint32_t i = 0; i < n && !s; i++) {
+        s = set_priority(g, op, node[i], err);
+        if (!s && !stem_node_put(map, node[i], op))
+            s = stem_fail(err, STEM_E_MEMORY, "out of memory");
+    }
+    return s;
 }
 
 static enum stem_status build_segment(struct stem_graph *g, uint32_t segment, struct stem_node_map *map,
@@ -140,9 +162,7 @@ static enum stem_status build_segment(struct stem_graph *g, uint32_t segment, st
         uint32_t op = s->first_op + i;
         status = add_node(g, segment, op, &edge, err);
         if (!status)
-            status = set_priority(g, op, err);
-        if (!status && !stem_node_put(map, g->node[op], op))
-            status = stem_fail(err, STEM_E_MEMORY, "out of memory");
+            status = finish_op(g, op, map, err);
         if (status)
             stem_error_at_op(err, g->e->plan, variant_of(g), op);
     }
@@ -163,6 +183,7 @@ static enum stem_status make_segment(struct stem_graph *g, uint32_t segment, str
                                      .segment = segment,
                                      .graph = g->parts[segment].graph,
                                      .map = map,
+                                     .chain = g->by == STEM_GRAPH_BY_CAPTURE ? g->chain : NULL,
                                      .repair = g->by == STEM_GRAPH_BY_CAPTURE};
     s = stem_graph_compare(&check, err);
     g->info.n_graphs++;
@@ -212,6 +233,12 @@ static enum stem_status instantiate(struct stem_graph *g, struct stem_rt_error *
     return code ? stem_fail_cuda(err, &rt->d, code, "uploading the graph") : STEM_OK;
 }
 
+static struct CUgraphNode_st *last_of(struct stem_graph *g, uint32_t op)
+{
+    uint32_t n = stem_matmul_n_nodes(g->e, &variant_of(g)->ops[op]);
+    return g->chain[op][n - 1];
+}
+
 /* An extern op captured in line may have several nodes; then no node stands for it. */
 static void note_nodes(struct stem_graph *g, const struct stem_node_map *map)
 {
@@ -220,17 +247,18 @@ static void note_nodes(struct stem_graph *g, const struct stem_node_map *map)
             continue;
         bool inline_extern =
             g->by == STEM_GRAPH_BY_CAPTURE && variant_of(g)->ops[map->op[i]].work == STEM_WORK_EXTERN;
-        g->node[map->op[i]] = inline_extern ? NULL : map->node[i];
+        bool product = variant_of(g)->ops[map->op[i]].work == STEM_WORK_MATMUL;
+        g->node[map->op[i]] = inline_extern ? NULL : product ? last_of(g, map->op[i]) : map->node[i];
     }
 }
 
-/* Nodes of kernels and memsets can be switched off, child graphs cannot. */
+/* Nodes of kernels and memsets can be switched off, child graphs cannot; and not all nodes of a product are in g->node. */
 static bool is_simple(const struct stem_graph *g)
 {
     const struct stem_plan_variant *v = variant_of(g);
     bool simple = v->n_segments == 1 && g->parts[0].graph;
     for (uint32_t i = 0; i < v->n_ops && simple; i++)
-        simple = g->node[i] && v->ops[i].work != STEM_WORK_EXTERN;
+        simple = g->node[i] && v->ops[i].work != STEM_WORK_EXTERN && v->ops[i].work != STEM_WORK_MATMUL;
     return simple;
 }
 
@@ -272,6 +300,7 @@ static void release_host(struct stem_graph *g)
 {
     free(g->parts);
     free(g->node);
+    free(g->chain);
     free(g->address);
     free(g);
 }
@@ -298,7 +327,8 @@ enum stem_status stem_graph_new(struct stem_exec *e, uint32_t variant, enum stem
         g->parts = stem_zalloc(v->n_segments, sizeof *g->parts);
         g->node = stem_zalloc(v->n_ops, sizeof *g->node);
         g->address = stem_zalloc(v->n_buffers, sizeof *g->address);
-        s = g->parts && g->node && g->address ? make(g, err) : stem_fail(err, STEM_E_MEMORY, "out of memory");
+        g->chain = e->matmuls ? stem_zalloc(v->n_ops, sizeof *g->chain) : NULL;
+        s = g->parts && g->node && g->address && (g->chain || !e->matmuls) ? make(g, err) : stem_fail(err, STEM_E_MEMORY, "out of memory");
         stem_log(&e->rt->log, "capture", "%s variant %u: %s: %u graphs, %u nodes, %u edges, instantiated in %.0f us",
                  e->plan->name, (unsigned)variant, s ? "failed" : "built", (unsigned)g->info.n_graphs,
                  (unsigned)g->info.n_nodes, (unsigned)g->info.n_edges, g->info.instantiate_us);
@@ -434,6 +464,8 @@ static enum stem_status update_op(struct stem_graph *g, uint32_t op, struct stem
     struct stem_cuda_node_params params;
     struct CUgraph_st *child = NULL;
     enum stem_status s = STEM_OK;
+    if (o->work == STEM_WORK_MATMUL)
+        return stem_matmul_update(g->e, o, g->e->variants[g->variant].address, g->parts[o->segment].exec, g->chain[op], err);
     if (o->work == STEM_WORK_EXTERN)
         s = capture_child(g, op, &child, err);
     if (s)

@@ -2,7 +2,7 @@
  *
  * One op: its parameters, its launch on a stream (eager or capturing, the same calls), and its form as a graph node.
  */
-#include "exec.h"
+#include "matmul.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +120,8 @@ enum stem_status stem_issue_op(struct stem_exec *e, const struct stem_plan_op *o
         return code ? stem_fail_cuda(err, &e->rt->d, code, "cuMemsetD8Async") : STEM_OK;
     case STEM_WORK_EXTERN:
         return call_extern(e, op, stream, capturing, err);
+    case STEM_WORK_MATMUL:
+        return stem_matmul_issue(e, op, stream, err);
     }
     return stem_fail(err, STEM_E_PLAN, "unknown work");
 }
@@ -158,6 +160,8 @@ void stem_op_node(struct stem_exec *e, const struct stem_plan_op *op, const uint
     case STEM_WORK_EXTERN:
         out->type = STEM_CUDA_NODE_GRAPH;
         out->graph.graph = child;
+        break;
+    case STEM_WORK_MATMUL: /* added by stem_matmul_add */
         break;
     }
 }

@@ -78,7 +78,8 @@ struct stem_audit;
     X(E_FILE, "a file cannot be read")                                                                               \
     X(E_FORMAT, "a file is not what it should be")                                                                   \
     X(E_ARCH, "the kernels are not for this GPU's architecture")                                                     \
-    X(E_MISSING, "a tensor is not in the file")
+    X(E_MISSING, "a tensor is not in the file")                                                                      \
+    X(E_LIBRARY, "cuBLASLt is missing or failed")
 
 enum stem_status {
 #define X(suffix, text) STEM_##suffix,

@@ -229,7 +229,8 @@ static enum stem_status compare_edges(struct stem_graph_check *c, const struct e
         if (!e)
             continue;
         bool same = programmatic == (e->kind == STEM_EDGE_PROGRAMMATIC && stem_rt_programmatic(c->e->rt));
-        bool accepted = same || (c->foreign && programmatic && c->v->ops[to].programmatic);
+        bool accepted = same || (c->foreign && programmatic &&
+                                 (c->v->ops[to].programmatic || c->v->ops[to].work == STEM_WORK_MATMUL));
         c->n_edges += !seen[e - c->v->edges];
         c->n_programmatic += !seen[e - c->v->edges] && programmatic;
         seen[e - c->v->edges] = accepted ? 1 : 2;
@@ -246,6 +247,44 @@ static enum stem_status compare_edges(struct stem_graph_check *c, const struct e
     return s;
 }
 
+/* ---- products of a library, which may be several kernels ---- */
+
+static uint32_t place_of(struct CUgraphNode_st *const *chain, const struct CUgraphNode_st *node)
+{
+    uint32_t i = 0;
+    while (i < STEM_MATMUL_MAX_NODES && chain[i] && chain[i] != node)
+        i++;
+    return i;
+}
+
+/* Nodes as they come, then exchanged until no edge goes backwards: they are a path. */
+static void find_chains(const struct stem_graph_check *c, const struct edge_list *l)
+{
+    for (size_t i = 0; i < c->map->cap; i++) {
+        uint32_t op = c->map->op[i];
+        if (!c->map->node[i] || !in_segment(c, op) || c->v->ops[op].work != STEM_WORK_MATMUL)
+            continue;
+        uint32_t at = place_of(c->chain[op], c->map->node[i]);
+        if (at < STEM_MATMUL_MAX_NODES)
+            c->chain[op][at] = c->map->node[i];
+    }
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < l->n; i++) {
+            uint32_t op = stem_node_op(c->map, l->from[i]);
+            if (op == STEM_NONE || op != stem_node_op(c->map, l->to[i]) || !in_segment(c, op) ||
+                c->v->ops[op].work != STEM_WORK_MATMUL)
+                continue;
+            uint32_t a = place_of(c->chain[op], l->from[i]), b = place_of(c->chain[op], l->to[i]);
+            if (a > b && a < STEM_MATMUL_MAX_NODES) {
+                c->chain[op][a] = l->to[i];
+                c->chain[op][b] = l->from[i];
+                again = true;
+            }
+        }
+    }
+}
+
 enum stem_status stem_graph_compare(struct stem_graph_check *c, struct stem_rt_error *err)
 {
     struct edge_list l = {0};
@@ -260,6 +299,8 @@ enum stem_status stem_graph_compare(struct stem_graph_check *c, struct stem_rt_e
     }
     if (!s)
         s = compare_edges(c, &l, err);
+    if (!s && c->chain)
+        find_chains(c, &l);
     edges_free(&l);
     return s;
 }

@@ -102,7 +102,10 @@ struct stem_attr {
     const char *text;
 };
 
-enum stem_work { STEM_WORK_LAUNCH, STEM_WORK_MEMSET, STEM_WORK_EXTERN };
+/* MATMUL: y = x times the transpose of w, by cuBLASLt. Four operands: x [.., K] and w [N, K] of one type, bf16 or f16; y
+ * [.., N] of that type or f32; workspace u8[bytes], a temporary whose contents mean nothing afterwards. All contiguous. A
+ * graph may have several nodes for it, one after the other. */
+enum stem_work { STEM_WORK_LAUNCH, STEM_WORK_MEMSET, STEM_WORK_EXTERN, STEM_WORK_MATMUL };
 
 struct stem_plan_op {
     const char *name; /* "moe[3].x", for people */

@@ -114,6 +114,31 @@ static bool check_launch(struct check *c, uint32_t i)
     return true;
 }
 
+/* What the runtime takes sizes from and hands to a library, which believes them. */
+static bool check_matmul(struct check *c, uint32_t i)
+{
+    static const enum stem_access access[4] = {STEM_READ, STEM_READ, STEM_WRITE, STEM_WRITE};
+    const struct stem_plan_op *op = &c->v->ops[i];
+    bool fine = op->n_operands == 4 && op->n_scalars == 0;
+    for (uint32_t k = 0; fine && k < 4; k++) {
+        const struct stem_tensor *t = &op->operands[k].tensor;
+        fine = op->operands[k].access == access[k] && t->rank != STEM_NONE && stem_tensor_contiguous(t);
+    }
+    if (!fine)
+        return fault(c, "ops", i, "operands", "a product has x, w, y and workspace, all contiguous, and no scalars");
+    const struct stem_tensor *x = &op->operands[0].tensor, *w = &op->operands[1].tensor, *y = &op->operands[2].tensor;
+    fine = w->rank == 2 && x->rank >= 1 && x->rank == y->rank && x->dim[x->rank - 1] == w->dim[1] &&
+           y->dim[y->rank - 1] == w->dim[0] && op->operands[3].tensor.dtype == STEM_U8;
+    for (uint32_t k = 0; fine && k < x->rank; k++)
+        fine = x->dim[k] >= 1 && x->dim[k] <= INT32_MAX && y->dim[k] >= 1 && y->dim[k] <= INT32_MAX &&
+               (k + 1 == x->rank || x->dim[k] == y->dim[k]);
+    if (!fine)
+        return fault(c, "ops", i, "operands", "not the shapes of y[.., N] = x[.., K] times w[N, K]");
+    if (x->dtype != w->dtype || (x->dtype != STEM_BF16 && x->dtype != STEM_F16) || (y->dtype != x->dtype && y->dtype != STEM_F32))
+        return fault(c, "ops", i, "operands", "a product is of bf16 or f16, and its result of that or f32");
+    return true;
+}
+
 static bool check_op(struct check *c, uint32_t i)
 {
     const struct stem_plan_op *op = &c->v->ops[i];
@@ -143,6 +168,8 @@ static bool check_op(struct check *c, uint32_t i)
         if (op->function >= c->p->n_externs)
             return fault(c, "ops", i, "function", "there is no extern %u", (unsigned)op->function);
         return true;
+    case STEM_WORK_MATMUL:
+        return check_matmul(c, i);
     }
     return fault(c, "ops", i, "work", "out of range");
 }

@@ -283,6 +283,8 @@ static void write_work(struct text *t, const struct stem_plan_op *op)
     case STEM_WORK_EXTERN:
         put_int(t, "function", op->function);
         break;
+    case STEM_WORK_MATMUL:
+        break;
     }
 }
 

@@ -19,7 +19,7 @@
     }
 #define STEM_NAMES_WORK                                                                                              \
     {                                                                                                                \
-        "launch", "memset", "extern"                                                                                 \
+        "launch", "memset", "extern", "matmul"                                                                                 \
     }
 #define STEM_NAMES_STEP                                                                                              \
     {                                                                                                                \

@@ -149,6 +149,8 @@ static void read_work(struct stem_reader *r, struct stem_read_object *o, struct 
     case STEM_WORK_EXTERN:
         op->function = stem_get_index(r, o, "function", r->plan->n_externs);
         break;
+    case STEM_WORK_MATMUL: /* its operands say everything */
+        break;
     }
 }
 

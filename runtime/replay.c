@@ -4,7 +4,7 @@
  * somebody else's capture. Nothing here depends on a flag that would have to be restored: whether frees happen is a
  * member of the walk, which ends with the call.
  */
-#include "exec.h"
+#include "matmul.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,8 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* An extern function may capture any number of nodes: those that are there after it and were not before. */
-static enum stem_status capture_extern(const struct walk *w, uint32_t op)
+/* An extern function, or a library, may capture any number of nodes: those that are there after it and were not before. */
+static enum stem_status capture_several(const struct walk *w, uint32_t op)
 {
     struct CUgraphNode_st **before = NULL, **after = NULL;
     size_t n_before = 0, n_after = 0;
@@ -79,8 +79,8 @@ static enum stem_status capture_extern(const struct walk *w, uint32_t op)
             !stem_node_put(w->r->map, after[i], op))
             s = stem_fail(w->err, STEM_E_MEMORY, "out of memory");
     if (!s && n_after == n_before)
-        s = stem_fail(w->err, STEM_E_EXTERN, "extern function %s recorded nothing on its stream",
-                      w->e->plan->externs[o->function].name);
+        s = stem_fail(w->err, STEM_E_EXTERN, "%s recorded nothing on its stream",
+                      o->work == STEM_WORK_EXTERN ? w->e->plan->externs[o->function].name : "cuBLASLt");
     free(before);
     free(after);
     return s;
@@ -109,8 +109,9 @@ static enum stem_status run_op(const struct walk *w, uint32_t op)
     const struct stem_launch_options *o = w->r->options;
     const struct stem_plan_op *p = &w->v->ops[op];
     enum stem_status s = STEM_OK;
-    if (w->r->capturing && p->work == STEM_WORK_EXTERN) {
-        s = capture_extern(w, op);
+    bool several = p->work == STEM_WORK_EXTERN || (p->work == STEM_WORK_MATMUL && stem_matmul_n_nodes(w->e, p) > 1);
+    if (w->r->capturing && several) {
+        s = capture_several(w, op);
     } else {
         if (o && o->delay_op == op)
             s = stem_delay(w->e->rt, o->delay_us, stream_of(w, p->stream), w->err);

@@ -10,6 +10,7 @@
 #include "config.h"
 #include "costs/costs.h"
 #include "pipeline.h"
+#include "runtime/cublaslt.h"
 
 struct stem_jit {
     struct stem_compiled *compiled;
@@ -45,7 +46,8 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
     static const char *const repairs[] = {"auto", "always", "never", NULL};
     static const char *const pdls[] = {"auto", "on", "off", NULL};
     int order = choice(o->order, orders), inplace = choice(o->inplace, ways), repair = choice(o->lane_repair, repairs);
-    int pdl = choice(o->pdl, pdls);
+    static const char *const matmuls[] = {"auto", "own", "cublaslt", NULL};
+    int pdl = choice(o->pdl, pdls), matmul = choice(o->matmul, matmuls);
     if (order < 0)
         return "options.order is none of main-first, program, side-first";
     if (inplace < 0)
@@ -54,6 +56,8 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
         return "options.lane_repair is none of auto, always, never";
     if (pdl < 0)
         return "options.pdl is none of auto, on, off";
+    if (matmul < 0)
+        return "options.matmul is none of auto, own, cublaslt";
     if (o->sm && o->sm != 80 && o->sm != 90 && o->sm != 100 && o->sm != 120)
         return "options.sm is none of 80, 90, 100, 120";
     if (o->max_streams > STEM_MAX_STREAMS)
@@ -66,6 +70,7 @@ static const char *fill_args(const struct stem_program_options *o, struct stem_c
     a->options.inplace = (enum stem_inplace)inplace;
     a->options.lane_repair = (enum stem_lane_repairs)repair;
     a->options.pdl = (enum stem_pdl)pdl;
+    a->options.matmul = (enum stem_matmul_by)matmul;
     a->options.target.sm = o->sm ? o->sm : a->options.target.sm;
     a->options.max_streams = o->max_streams ? o->max_streams : a->options.max_streams;
     a->options.ignore_pins = o->ignore_pins;
@@ -119,6 +124,12 @@ static void fail(struct stem_jit *j, const char *what, const char *why)
     add_message(j, (struct stem_message){.kind = STEM_MESSAGE_ERROR, .text = stem_out_text(&j->why)});
 }
 
+/* Left the choice, a program does without a library that is not there. */
+static bool library_there(const struct stem_compiled *c, const struct stem_options *o)
+{
+    return o->matmul != STEM_MATMUL_AUTO || !c->plan || !stem_plan_has_matmul(c->plan) || stem_cublaslt_present();
+}
+
 /* `missing`: what is wrong before the options are looked at, or NULL. */
 static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options,
                                 const char *missing)
@@ -140,6 +151,12 @@ static struct stem_jit *compile(struct stem_compile_args a, const struct stem_pr
     } else {
         a.options.costs = costs ? stem_costs_find_gpu(costs, o->gpu, a.options.target.sm) : NULL;
         j->compiled = stem_pipeline(&a);
+        if (!library_there(j->compiled, &a.options)) {
+            stem_compiled_free(j->compiled);
+            a.options.matmul = STEM_MATMUL_OWN;
+            j->compiled = stem_pipeline(&a);
+            stem_remark(j->compiled->diags, "library", STEM_NOWHERE, "cuBLASLt cannot be loaded: our own kernels multiply");
+        }
         collect(j);
     }
     stem_costs_free(costs);

@@ -32,6 +32,8 @@ struct stem_program_options {
     const char *inplace;        /* "auto", "wait", "copy"; NULL: auto */
     const char *lane_repair;    /* "auto", "always", "never"; NULL: auto */
     const char *pdl;            /* programmatic launches: "auto" (from sm_90 on), "on", "off"; NULL: auto */
+    const char *matmul;         /* products in bf16 and f16: "auto" (cuBLASLt where it is faster, if it can be loaded here), "own",
+                                   "cublaslt"; NULL: auto */
     uint32_t max_streams;       /* 0: 2 */
     bool ignore_pins;           /* streams by costs for every op, not only for those without a pin */
     const char *costs;          /* text of a table that `mainstem tune` wrote, NUL-terminated; NULL: the model alone */

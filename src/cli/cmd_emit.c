@@ -12,6 +12,7 @@
 
 #include "cli/device.h"
 #include "emit/host.h"
+#include "runtime/cublaslt.h"
 #include "runtime/mainstem_rt.h"
 
 enum { MAX_ARCHS = 16, OPT_EMBED = 0x400, OPT_NAME, OPT_ARCHS };
@@ -178,6 +179,9 @@ static int emit(struct emit *e, const struct stem_plan *plan)
     }
     if (!status)
         status = write_files(e, &files);
+    if (!status && stem_plan_has_matmul(plan))
+        fputs("mainstem: note: the program will load cuBLASLt when it is created, for products that it does faster; --matmul=own "
+              "does without\n", stderr);
     stem_host_files_free(&files);
     for (uint32_t i = 0; i < MAX_ARCHS; i++)
         stem_cubin_free(&e->cubin[i]);

@@ -11,9 +11,10 @@
 
 #include "base/arena.h"
 #include "cli/tune.h"
+#include "runtime/cublaslt.h"
 
 enum { OPT_SECONDS = 0x400, OPT_PAIRS, OPT_AGAIN, OPT_INDEX, OPT_SEED };
-enum { N_PROGRAMS = 3 };
+enum { OURS = 3, N_PROGRAMS }; /* the last: products by cuBLASLt */
 
 struct options {
     struct stem_cli_compile compile;
@@ -145,14 +146,16 @@ static bool measure_all(struct tune *t, const char *path, uint32_t most_pairs, s
 }
 
 /* On one stream without fusion, with it, and as written: what the passes come to look at. Streams are chosen before ops are
- * fused, so the pairs that matter are those of the first. */
+ * fused, so the pairs that matter are those of the first. Then without fusion once more, with products by cuBLASLt. */
 static bool compile_all(struct options *o, struct tune_program *p, int *status)
 {
-    for (uint32_t i = 0; i < N_PROGRAMS; i++) {
+    bool library = o->compile.args.options.matmul != STEM_MATMUL_OWN && stem_cublaslt_present();
+    for (uint32_t i = 0; i < (library ? N_PROGRAMS : OURS); i++) {
         struct stem_cli_compile c = o->compile;
         c.costs = "none";
         c.args.options.one_stream = i != 2;
-        c.args.options.no_fuse |= i == 0;
+        c.args.options.no_fuse |= i == 0 || i == OURS;
+        c.args.options.matmul = i == OURS ? STEM_MATMUL_CUBLASLT : STEM_MATMUL_OWN;
         c.no_warnings |= i > 0;
         p[i].compiled = stem_cli_compile(&c, status);
         if (!p[i].compiled || !p[i].compiled->plan)
@@ -164,7 +167,7 @@ static bool compile_all(struct options *o, struct tune_program *p, int *status)
 static bool load_all(struct stem_gpu *g, struct tune_program *p, struct stem_rt_error *err)
 {
     for (uint32_t i = 0; i < N_PROGRAMS; i++)
-        if (!stem_cli_exec_new(g->rt, p[i].compiled->plan, NULL, i ? &p[0].exec : NULL, &p[i].exec, err))
+        if (p[i].compiled && !stem_cli_exec_new(g->rt, p[i].compiled->plan, NULL, i ? &p[0].exec : NULL, &p[i].exec, err))
             return false;
     return true;
 }
@@ -183,7 +186,7 @@ static int run(struct options *o, struct stem_gpu *g, struct tune_program *p, st
     bool fine = load_all(g, p, &err) && stem_rt_info(g->rt, &g->info, &err) == STEM_OK;
     t.budget = g->info.free_bytes / 5 * 2;
     for (uint32_t i = 0; fine && i < N_PROGRAMS; i++)
-        fine = tune_collect(&t, &p[i], &err);
+        fine = !p[i].compiled || tune_collect(&t, &p[i], &err);
     fine = fine && tune_bandwidth(g, &t.table->bandwidth, &err) && measure_all(&t, path, o->pairs, &n, &err);
     int status = fine ? STEM_EXIT_OK : stem_cli_rt_error(&err);
     if (!save(&t, path))

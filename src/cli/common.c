@@ -27,6 +27,7 @@ enum {
     OPT_BUDGET,
     OPT_NO_FUSE,
     OPT_PDL,
+    OPT_MATMUL,
     OPT_FROM,
     OPT_PASSES,
     OPT_STOP,
@@ -59,6 +60,7 @@ static const struct argp_option options[] = {
     {"memory-budget", OPT_BUDGET, "BYTES", 0, "Largest slab; buys bytes with extra edges (suffixes K, M, G)", 2},
     {"no-fuse", OPT_NO_FUSE, 0, 0, "Do not fuse pointwise chains", 2},
     {"pdl", OPT_PDL, "WHEN", 0, "Launch kernels before their predecessor has completed: auto (default: on from sm_90), on, off", 2},
+    {"matmul", OPT_MATMUL, "BY", 0, "Who multiplies in bf16 and f16: auto (default: cuBLASLt where it is faster), own, cublaslt", 2},
     {"from", OPT_FROM, "KIND", 0, "What FILE is: stem (default), ir", 3},
     {"passes", OPT_PASSES, "LIST", 0, "Run only these passes", 3},
     {"stop-after", OPT_STOP, "STEP", 0, "Stop after parse, check, expand or a pass", 3},
@@ -150,6 +152,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     static const char *const archs[] = {"sm_80", "sm_90", "sm_100", "sm_120", NULL};
     static const char *const who[] = {"pins", "auto", NULL};
     static const char *const pdls[] = {"auto", "on", "off", NULL};
+    static const char *const matmuls[] = {"auto", "own", "cublaslt", NULL};
     static const uint32_t sm[] = {80, 90, 100, 120};
     switch (key) {
     case OPT_ARCH: o->target.sm = sm[word(state, arg, "--arch", archs)]; return 0;
@@ -167,6 +170,7 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     case OPT_BUDGET: o->memory_budget = number(state, arg, "--memory-budget", 1, UINT64_MAX - 1); return 0;
     case OPT_NO_FUSE: o->no_fuse = true; return 0;
     case OPT_PDL: o->pdl = (enum stem_pdl)word(state, arg, "--pdl", pdls); return 0;
+    case OPT_MATMUL: o->matmul = (enum stem_matmul_by)word(state, arg, "--matmul", matmuls); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

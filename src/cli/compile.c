@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "costs/costs.h"
 #include "pass/order.h"
+#include "runtime/cublaslt.h"
 
 struct observer {
     const struct stem_cli_compile *c;
@@ -97,6 +98,20 @@ static void order_remarks(const struct stem_cli_compile *c, const struct stem_co
                 stem_order_remarks(r->programs[i], r->diags);
 }
 
+/* For a program that is to run here: left the choice, it does without a library that is not there. */
+static struct stem_compiled *compile(struct stem_cli_compile *c)
+{
+    struct stem_compiled *r = stem_pipeline(&c->args);
+    if (!c->gpu || c->args.options.matmul != STEM_MATMUL_AUTO || !r->plan || !stem_plan_has_matmul(r->plan) ||
+        stem_cublaslt_present())
+        return r;
+    fputs("mainstem: note: cuBLASLt is faster for some products here, but cannot be found (MAINSTEM_CUBLASLT, MAINSTEM_CUDA): "
+          "our own kernels do them\n", stderr);
+    c->args.options.matmul = STEM_MATMUL_OWN;
+    stem_compiled_free(r);
+    return stem_pipeline(&c->args);
+}
+
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
     size_t len = strlen(c->args.path);
@@ -116,7 +131,7 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
     struct stem_costs *costs;
     if (!stem_cli_costs_load(c, &costs, status))
         return NULL;
-    struct stem_compiled *r = stem_pipeline(&c->args);
+    struct stem_compiled *r = compile(c);
     c->args.options.costs = NULL;
     stem_costs_free(costs);
     print_front(c, r);

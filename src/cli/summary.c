@@ -75,6 +75,16 @@ static void print_events(const struct stem_plan *p, const struct stem_plan_varia
     stem_arena_free(a);
 }
 
+/* What the program will need beside the driver. */
+static void print_products(const struct stem_plan_variant *v)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        n += v->ops[i].work == STEM_WORK_MATMUL;
+    if (n)
+        printf("  products       %u by cuBLASLt, which is loaded at run time (--matmul=own does without)\n", n);
+}
+
 static void print_variant(const struct stem_plan *p, const struct stem_plan_variant *v)
 {
     uint32_t ops_on[32], n_weights, n_states;
@@ -86,7 +96,9 @@ static void print_variant(const struct stem_plan *p, const struct stem_plan_vari
     printf("  ops            %u in %u kernel%s", v->n_ops, p->n_kernels, plural(p->n_kernels));
     if (v->n_segments > 1)
         printf(", %u segments", v->n_segments);
-    printf("\n  streams        %u (", streams_used(p, v, ops_on));
+    putchar('\n');
+    print_products(v);
+    printf("  streams        %u (", streams_used(p, v, ops_on));
     const char *comma = "";
     for (uint32_t s = 0; s < p->n_streams; s++)
         if (ops_on[s]) {

@@ -84,7 +84,7 @@ static bool per_launch(struct tune *t, struct tune_run r, double *us, struct ste
 static bool waits(const struct tune_op *o)
 {
     const struct stem_plan *p = o->program->exec.plan;
-    return p->kernels[p->variants[o->variant].ops[o->op].kernel].waits;
+    return p->variants[o->variant].ops[o->op].work == STEM_WORK_LAUNCH && p->kernels[p->variants[o->variant].ops[o->op].kernel].waits;
 }
 
 static bool early(const struct tune *t)

@@ -80,8 +80,9 @@ static bool add_op(struct tune *t, struct tune_program *p, uint32_t variant, uin
     const struct stem_plan_op *plan_op = &p->exec.plan->variants[variant].ops[index];
     struct stem_arena *a = stem_arena_new();
     const char *key = stem_cost_key(program, op, a);
-    uint32_t at = plan_op->work == STEM_WORK_LAUNCH ? find(t, key) : STEM_NONE;
-    bool first = plan_op->work == STEM_WORK_LAUNCH && at == STEM_NONE;
+    bool can = plan_op->work == STEM_WORK_LAUNCH || plan_op->work == STEM_WORK_MATMUL;
+    uint32_t at = can ? find(t, key) : STEM_NONE;
+    bool first = can && at == STEM_NONE;
     if (first) {
         struct tune_op o = {.key = stem_arena_strdup(t->arena, key), .program = p, .variant = variant, .op = index, .n_sets = 1,
                             .stale = true, .entry = stem_costs_find(t->table, key)};

@@ -14,7 +14,7 @@ struct maker {
     struct stem_step *steps;
     uint64_t *address;
     uint32_t set[2]; /* which comes next, of a and of b */
-    bool used[2];    /* the stream has a kernel already */
+    bool used[2];    /* what the stream has last is a kernel of ours */
 };
 
 static const struct stem_plan_variant *variant_of(const struct tune_op *o)
@@ -43,7 +43,8 @@ static uint32_t add_buffers(struct maker *m, const struct tune_op *o)
                 *b = variant_of(o)->buffers[from];
             b->name = stem_plan_strdup(m->p, name);
             b->kind = STEM_BUFFER_INPUT;
-            b->align = 1;
+            if (op->work != STEM_WORK_MATMUL) /* which chooses its kernels by it */
+                b->align = 1;
             b->offset = 0;
             b->bytes = b->bytes ? b->bytes : 1;
             m->address[m->v->n_buffers++] = o->address[s * op->n_operands + k];
@@ -77,8 +78,9 @@ static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uin
         m->ops[index].counter = m->p->n_counters;
         m->p->n_counters += op->n_counters;
     }
-    m->ops[index].programmatic = m->r->early && m->used[stream] && m->p->kernels[op->kernel].waits;
-    m->used[stream] = true;
+    bool kernel = op->work == STEM_WORK_LAUNCH;
+    m->ops[index].programmatic = kernel && m->r->early && m->used[stream] && m->p->kernels[op->kernel].waits;
+    m->used[stream] = kernel;
     add_step(m, STEM_STEP_OP, stream, index);
 }
 

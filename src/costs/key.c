@@ -42,6 +42,12 @@ static bool is_weight(const struct stem_program *p, const struct stem_tensor *t)
     return t->rank != STEM_NONE && p->buffers.at[t->buffer].kind == STEM_BUFFER_WEIGHT;
 }
 
+static bool is_scratch(const struct stem_op *op, uint32_t operand, uint32_t n_inout)
+{
+    uint32_t first = op->n_in + n_inout;
+    return op->class == STEM_OP_BUILTIN && operand >= first && op->def->scratch >> (operand - first) & 1;
+}
+
 const char *stem_cost_key(const struct stem_program *p, const struct stem_op *op, struct stem_arena *a)
 {
     struct stem_out o = {0};
@@ -50,6 +56,8 @@ const char *stem_cost_key(const struct stem_program *p, const struct stem_op *op
                                                             : stem_sym_str(p->strings, p->decls.at[op->decl].name));
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {
         if (i >= op->n_in && i < op->n_in + skip)
+            continue;
+        if (is_scratch(op, i, skip))
             continue;
         struct stem_tensor t = stem_operand_tensor(p, &op->operands[i]);
         stem_out_str(&o, i == op->n_in + skip ? ") " : i && i != op->n_in + skip ? ", " : "");
@@ -103,6 +111,10 @@ uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op
     struct stem_lowered l = {0};
     stem_op_concrete(p, op, tensor, &c);
     op->def->lower(&c, t, a, &l);
+    if (l.work == STEM_WORK_MATMUL) { /* of whatever version it is: the table is of one machine */
+        hash_text(&h, "cuBLASLt");
+        return done(&h);
+    }
     if (l.work != STEM_WORK_LAUNCH)
         return 0;
     hash_text(&h, l.kernel);

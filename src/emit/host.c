@@ -195,6 +195,10 @@ static void extern_words(struct host *h)
     printed(h, "extern_members", &o);
     word(h, "externs", h->p->n_externs ? "" : NULL);
     number(h, "n_externs", h->p->n_externs);
+    bool matmul = stem_host_n_products(h->p) > 0;
+    word(h, "matmul", matmul ? "" : NULL);
+    word(h, "helper", matmul || h->p->n_externs ? "" : NULL);
+    number(h, "n_products", stem_host_n_products(h->p));
 }
 
 static void text_words(struct host *h)
@@ -251,7 +255,7 @@ static struct stem_out *file(const struct host *h, struct stem_host_files *files
 static void write_code(const struct host *h, struct stem_out *o)
 {
     static const char *const engine[] = {stem_host_base,   stem_host_order,  stem_host_memory, stem_host_image,
-                                         stem_host_create, stem_host_launch, stem_host_graph};
+                                         stem_host_matmul, stem_host_create, stem_host_launch, stem_host_graph};
     stem_host_expand(o, stem_host_types, h->words.at);
     stem_host_tables(h->p, h->order, h->name, o);
     for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)

@@ -58,6 +58,8 @@ struct stem_host_limits {
     uint32_t events, params, edges; /* largest of any variant or op */
 };
 struct stem_host_limits stem_host_limits(const struct stem_plan *p);
+/* How many different products cuBLASLt is asked for. */
+uint32_t stem_host_n_products(const struct stem_plan *p);
 /* The tables of NAME.c; order[i] is the variant that is the i-th bucket. */
 void stem_host_tables(const struct stem_plan *p, const uint32_t *order, const char *name, struct stem_out *o);
 

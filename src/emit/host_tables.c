@@ -12,6 +12,13 @@
 #include "emit/host_text.h"
 #include "emit/part.h"
 
+/* What cuBLASLt chooses an algorithm by. */
+struct product {
+    int64_t m, n, k;
+    uint32_t in, out, align[3];
+    uint64_t workspace;
+};
+
 struct tables {
     const struct stem_plan *p;
     const char *name;
@@ -20,6 +27,7 @@ struct tables {
     STEM_VEC(uint32_t) run_at;   /* of each run: its place in scalars[] */
     STEM_VEC(uint32_t) calls;    /* calls[] so far: index of the variant and of the op */
     uint32_t next_call;          /* while ops are printed, in the same order */
+    STEM_VEC(struct product) products;
 };
 
 struct stem_host_limits stem_host_limits(const struct stem_plan *p)
@@ -269,6 +277,67 @@ static void print_calls(struct tables *t, const uint32_t *order)
     stem_out_str(t->o, t->calls.len ? "};\n\n" : "    {NULL, 0, NULL, 0, NULL},\n};\n\n");
 }
 
+/* ---- products by cuBLASLt ---- */
+
+/* What the plan promises of an operand's address. */
+static uint32_t alignment(const struct stem_plan_variant *v, const struct stem_tensor *t)
+{
+    uint64_t a = v->buffers[t->buffer].align | t->offset | 256;
+    return (uint32_t)(a & -a);
+}
+
+/* Its place among the products; a new one is added. */
+static uint32_t product_of(struct tables *t, const struct stem_plan_variant *v, const struct stem_plan_op *op)
+{
+    const struct stem_tensor *w = &op->operands[1].tensor;
+    struct product p;
+    memset(&p, 0, sizeof p); /* padding too: they are compared as bytes */
+    p.n = w->dim[0];
+    p.k = w->dim[1];
+    p.m = (int64_t)stem_tensor_elements(&op->operands[0].tensor) / p.k;
+    p.in = w->dtype;
+    p.out = op->operands[2].tensor.dtype;
+    for (uint32_t i = 0; i < 3; i++)
+        p.align[i] = alignment(v, &op->operands[i].tensor);
+    p.workspace = stem_tensor_extent(&op->operands[3].tensor);
+    for (uint32_t i = 0; i < t->products.len; i++)
+        if (!memcmp(&t->products.at[i], &p, sizeof p))
+            return i;
+    stem_vec_push(&t->products, p);
+    return t->products.len - 1;
+}
+
+static void find_products(struct tables *t)
+{
+    for (uint32_t i = 0; i < t->p->n_variants; i++)
+        for (uint32_t k = 0; k < t->p->variants[i].n_ops; k++)
+            if (t->p->variants[i].ops[k].work == STEM_WORK_MATMUL)
+                product_of(t, &t->p->variants[i], &t->p->variants[i].ops[k]);
+}
+
+uint32_t stem_host_n_products(const struct stem_plan *p)
+{
+    struct tables t = {.p = p};
+    find_products(&t);
+    uint32_t n = t.products.len;
+    stem_vec_free(&t.products);
+    return n;
+}
+
+static void print_products(struct tables *t)
+{
+    find_products(t);
+    if (!t->products.len)
+        return;
+    stem_out_str(t->o, "/* m, n, k, types, alignments of x, w and y, workspace */\nstatic const struct product products[] = {\n");
+    for (uint32_t i = 0; i < t->products.len; i++) {
+        const struct product *p = &t->products.at[i];
+        stem_out_printf(t->o, "    {%lld, %lld, %lld, %u, %u, {%u, %u, %u}, %llu},\n", (long long)p->m, (long long)p->n,
+                        (long long)p->k, p->in, p->out, p->align[0], p->align[1], p->align[2], (unsigned long long)p->workspace);
+    }
+    stem_out_str(t->o, "};\n\n");
+}
+
 /* ---- one bucket ---- */
 
 static void print_buffers(const struct tables *t, uint32_t bucket, const struct stem_plan_variant *v)
@@ -333,9 +402,12 @@ static uint64_t memset_bytes(const struct stem_plan_op *op)
 static void print_op(struct tables *t, uint32_t variant, uint32_t index, uint32_t operand, uint32_t edge,
                      uint32_t n_edges)
 {
-    static const char *const work[] = {"WORK_LAUNCH", "WORK_MEMSET", "WORK_EXTERN"};
+    static const char *const work[] = {"WORK_LAUNCH", "WORK_MEMSET", "WORK_EXTERN", "WORK_MATMUL"};
     const struct stem_plan_op *op = &t->p->variants[variant].ops[index];
-    uint32_t what = op->work == STEM_WORK_LAUNCH ? op->kernel : op->work == STEM_WORK_MEMSET ? op->memset_value : op->function;
+    uint32_t what = op->work == STEM_WORK_LAUNCH   ? op->kernel
+                    : op->work == STEM_WORK_MEMSET ? op->memset_value
+                    : op->work == STEM_WORK_MATMUL ? product_of(t, &t->p->variants[variant], op)
+                                                   : op->function;
     uint32_t scalar = op->n_scalars ? t->run_at.at[scalar_run(t, op).n] : 0;
     bool launch = op->work == STEM_WORK_LAUNCH;
     stem_out_str(t->o, "    {");
@@ -483,10 +555,12 @@ void stem_host_tables(const struct stem_plan *p, const uint32_t *order, const ch
     print_scalars(&t);
     print_externs(&t);
     print_calls(&t, order);
+    print_products(&t);
     for (uint32_t i = 0; i < p->n_variants; i++)
         print_bucket(&t, i, order[i]);
     print_variants(&t, order);
     stem_vec_free(&t.run_at);
+    stem_vec_free(&t.products);
     stem_vec_free(&t.calls);
     stem_strtab_free(t.runs);
 }

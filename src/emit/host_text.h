@@ -8,7 +8,7 @@
 
 #include "base/out.h"
 
-extern const char stem_host_api[], stem_host_types[], stem_host_base[], stem_host_order[], stem_host_memory[], stem_host_image[],
+extern const char stem_host_api[], stem_host_types[], stem_host_base[], stem_host_order[], stem_host_memory[], stem_host_image[], stem_host_matmul[],
     stem_host_create[], stem_host_launch[], stem_host_graph[], stem_host_make[], stem_host_cmake[], stem_host_cmakelists[];
 
 struct stem_host_word {

@@ -13,6 +13,7 @@ libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
 libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c
+libstem_core_la_SOURCES += %D%/matmul/matmul.c %D%/matmul/matmul.h
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
 libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \

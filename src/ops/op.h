@@ -131,6 +131,8 @@ struct stem_op_def {
     struct stem_attr_def attrs[STEM_MAX_ATTRS];
     uint32_t n_attrs;
     const char *results[4]; /* names; their number is the number of results */
+    uint32_t scratch;       /* bit i: result i is memory that the op works in, and has no value afterwards */
+    double start_us;        /* a library launches it: so much longer than a kernel of ours takes, and never early */
     bool internal;          /* cannot be called by name in the language */
     bool epilogue; /* one result, which may go through an expression first: epilogue.h; has STEM_EPILOGUE_ATTRS */
     bool halves;   /* that expression may be of the two halves of the last dim */

@@ -35,8 +35,9 @@ void stem_cost_set(struct stem_op *op, const struct stem_options *o, enum stem_k
     op->measured = k == STEM_COST_KNOWN ? entry + 1 : 0;
     if (!op->measured) {
         struct stem_target t = o->target;
-        bool early = o->pdl != STEM_PDL_OFF && t.sm >= STEM_PDL_SM && op->class != STEM_OP_EXTERN;
-        t.launch_us = early ? t.early_us : t.launch_us;
+        double start_us = op->class == STEM_OP_BUILTIN ? op->def->start_us : 0;
+        bool early = o->pdl != STEM_PDL_OFF && t.sm >= STEM_PDL_SM && op->class != STEM_OP_EXTERN && start_us <= 0;
+        t.launch_us = early ? t.early_us : t.launch_us + start_us;
         op->est_us = stem_estimate_us(&op->cost, &t);
         return;
     }

@@ -21,6 +21,9 @@ enum stem_lane_repairs { STEM_LANE_REPAIR_AUTO, STEM_LANE_REPAIR_ALWAYS, STEM_LA
 /* Programmatic launches (pdl): where the target has them (sm_90 and later); the same, and an error elsewhere; none. */
 enum stem_pdl { STEM_PDL_AUTO, STEM_PDL_ON, STEM_PDL_OFF };
 
+/* Who multiplies: the library where it is faster (pass library); our kernels; the library wherever it can. */
+enum stem_matmul_by { STEM_MATMUL_AUTO, STEM_MATMUL_OWN, STEM_MATMUL_CUBLASLT };
+
 struct stem_options {
     enum stem_order order;
     enum stem_inplace inplace; /* in place against a concurrent reader: a WAR edge or a copy */
@@ -32,6 +35,7 @@ struct stem_options {
     uint64_t memory_budget;    /* bytes, 0: none */
     bool no_fuse;
     enum stem_pdl pdl;
+    enum stem_matmul_by matmul;
     struct stem_target target;
     const struct stem_cost_gpu *costs; /* measured (src/costs/); NULL: the model alone */
 };

@@ -58,9 +58,10 @@ static json_t *attrs(const struct stem_plan_op *op, struct stem_arena *a)
 
 static json_t *class_row(const struct stem_plan *p, const struct stem_plan_op *op, struct stem_arena *a)
 {
-    static const char *const work[] = {"launch", "memset", "extern"};
+    static const char *const work[] = {"launch", "memset", "extern", "matmul"};
     const char *what = op->work == STEM_WORK_LAUNCH   ? p->kernels[op->kernel].name
                        : op->work == STEM_WORK_EXTERN ? p->externs[op->function].name
+                       : op->work == STEM_WORK_MATMUL ? "cuBLASLt"
                                                       : "memset";
     json_t *row = json_pack("{s:o, s:o, s:s, s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:f}", "name",
                             stem_json_text(stem_name_pattern(op->name, a)), "kind", stem_json_text(op->kind), "work",

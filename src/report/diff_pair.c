@@ -77,6 +77,7 @@ static const char *code_of(const struct stem_diff_side *s, uint32_t op)
     const struct stem_plan_op *o = &s->v->ops[op];
     return o->work == STEM_WORK_LAUNCH   ? s->p->kernels[o->kernel].name
            : o->work == STEM_WORK_EXTERN ? s->p->externs[o->function].name
+           : o->work == STEM_WORK_MATMUL ? "cuBLASLt"
                                          : "memset";
 }
 

@@ -34,7 +34,7 @@ struct map {
     struct stem_arena *a;
     struct stem_profile *out;
     uint32_t *event;            /* by op: its record, STEM_NONE: none yet */
-    uint32_t *op_class, *class; /* by op, by record; op_class STEM_NONE: an extern op */
+    uint32_t *op_class, *class; /* by op, by record; op_class STEM_NONE: an extern op, or a library's */
     struct stem_before before;
     bool *proven;               /* by op */
     const char *why;
@@ -269,7 +269,7 @@ static bool match_externs(struct map *m, const bool *used)
         if (m->op_class[k] != STEM_NONE)
             continue;
         if (m->event[k] == STEM_NONE) {
-            m->why = stem_arena_printf(m->a, "no record is of the extern op '%s'", m->v->ops[k].name);
+            m->why = stem_arena_printf(m->a, "no record is of the op '%s', whose kernels are not ours", m->v->ops[k].name);
             return false;
         }
         ++*(w[k].sure ? &m->out->by_order : &m->out->guessed);

@@ -78,6 +78,8 @@ static void put_op(json_t *events, const struct drawing *d, uint32_t i)
                   (json_int_t)op->bytes_written, "flops", (json_int_t)op->flops, "critical", d->t->critical[i]);
     if (op->work == STEM_WORK_LAUNCH)
         json_object_set_new(args, "kernel", stem_json_text(d->p->kernels[op->kernel].name));
+    else if (op->work == STEM_WORK_MATMUL)
+        json_object_set_new(args, "library", json_string("cuBLASLt"));
     if (d->source && op->line)
         json_object_set_new(args, "text", source_line(d->source, op->line));
     if (d->t->lane) {

@@ -143,6 +143,53 @@ static void check_memset(struct stem_check *c, uint32_t op)
                   stem_check_op_text(c, op));
 }
 
+static bool dense(const struct stem_tensor *t)
+{
+    int64_t step = 1;
+    bool is = t->rank >= 1 && t->rank <= STEM_MAX_RANK;
+    for (uint32_t i = is ? t->rank : 0; i-- > 0; step *= t->dim[i])
+        is &= t->dim[i] >= 1 && (t->dim[i] == 1 || t->stride[i] == step);
+    return is;
+}
+
+/* x, w, y and workspace, of shapes that fit: what a library is told is what it believes. */
+static void check_matmul(struct stem_check *c, uint32_t op)
+{
+    const struct stem_plan_op *o = &c->v->ops[op];
+    const struct stem_plan_operand *x = o->operands, *w = x + 1, *y = x + 2, *space = x + 3;
+    bool fine = o->n_operands == 4 && x->access == STEM_READ && w->access == STEM_READ && y->access == STEM_WRITE &&
+                space->access == STEM_WRITE && dense(&x->tensor) && dense(&w->tensor) && dense(&y->tensor) && dense(&space->tensor);
+    fine = fine && w->tensor.rank == 2 && x->tensor.rank == y->tensor.rank &&
+           x->tensor.dim[x->tensor.rank - 1] == w->tensor.dim[1] && y->tensor.dim[y->tensor.rank - 1] == w->tensor.dim[0];
+    for (uint32_t i = 0; fine && i + 1 < x->tensor.rank; i++)
+        fine = x->tensor.dim[i] == y->tensor.dim[i];
+    enum stem_dtype type = fine ? x->tensor.dtype : STEM_U8;
+    if (!fine || w->tensor.dtype != type || (type != STEM_BF16 && type != STEM_F16) ||
+        (y->tensor.dtype != type && y->tensor.dtype != STEM_F32))
+        MALFORMED(c, op, "%s is a product but its operands are not x[.., K], w[N, K], y[.., N] and a workspace",
+                  stem_check_op_text(c, op));
+    else if (c->v->buffers[space->tensor.buffer].kind != STEM_BUFFER_TEMP)
+        MALFORMED(c, op, "%s works in '%s', which is the caller's", stem_check_op_text(c, op),
+                  c->v->buffers[space->tensor.buffer].name);
+}
+
+/* What a library leaves in its workspace has no value. */
+static void check_workspaces(struct stem_check *c)
+{
+    const struct stem_plan_variant *v = c->v;
+    bool *space = STEM_NEW_ARRAY(c->arena, bool, v->n_buffers + 1);
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        if (v->ops[i].work == STEM_WORK_MATMUL)
+            space[v->ops[i].operands[3].tensor.buffer] = true;
+    for (uint32_t i = 0; i < v->n_ops && c->faults < STEM_VERIFY_MAX_FAULTS; i++)
+        for (uint32_t k = 0; k < v->ops[i].n_operands; k++) {
+            const struct stem_plan_operand *x = &v->ops[i].operands[k];
+            if (x->access & STEM_READ && x->tensor.buffer != STEM_NONE && space[x->tensor.buffer])
+                MALFORMED(c, i, "%s reads '%s', the workspace of a product, which holds no value",
+                          stem_check_op_text(c, i), v->buffers[x->tensor.buffer].name);
+        }
+}
+
 static void check_ops(struct stem_check *c)
 {
     const struct stem_plan *p = c->plan;
@@ -164,9 +211,12 @@ static void check_ops(struct stem_check *c)
             if (o->function >= p->n_externs)
                 MALFORMED(c, i, "%s calls extern %u of %u", stem_check_op_text(c, i), o->function, p->n_externs);
             break;
+        case STEM_WORK_MATMUL: check_matmul(c, i); break;
         default: MALFORMED(c, i, "%s does work of an unknown kind", stem_check_op_text(c, i));
         }
     }
+    if (!c->faults)
+        check_workspaces(c);
 }
 
 static bool step_in_range(const struct stem_check *c, const struct stem_step *s)

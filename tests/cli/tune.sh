@@ -22,7 +22,11 @@ done
 n=0
 # LeakSanitizer's tracer falls over the preloaded objects now and then; the other tests look for leaks.
 on_stand_in() {
-    ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0:detect_leaks=0" LD_PRELOAD="$fake $shim" TUNE_PLANS=$plans MAINSTEM_LIBCUDA=$fake MAINSTEM_NVRTC=$fake "$MAINSTEM" "$@"
+    ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0:detect_leaks=0" LD_PRELOAD="$fake $shim" TUNE_PLANS=$plans MAINSTEM_CUBLASLT=${CUBLASLT-$fake} MAINSTEM_LIBCUDA=$fake MAINSTEM_NVRTC=$fake "$MAINSTEM" "$@"
+}
+without_cublaslt() {
+    local CUBLASLT=/nowhere
+    on_stand_in "$@"
 }
 # STATUS PATTERN COMMAND...: the exit status, and a line of what it says.
 expect() {
@@ -100,6 +104,18 @@ same() {
     expect 0 'the file pins ops' "$MAINSTEM" compile $moe -q --explain-streams
     sed 's/"kernel":"[0-9a-f]*"/"kernel":"00000000000000aa"/' "$work/a.json" >"$work/b.json"
     expect 0 "has 'linear\(.*, but of another kernel: it does not count" "$MAINSTEM" compile $moe -q --remarks=streams --costs="$work/b.json"
+
+    # products were measured both ways, and the faster one is taken, for however few tokens; without the library one way
+    expect 0 '"matmul\(bf16\[1,256\], \*bf16\[16,256\]\) bf16\[1,16\]"' cat "$work/a.json"
+    sed -E '/"op":"matmul/s/"us":[0-9.]+/"us":1.000/' "$work/a.json" >"$work/b.json"
+    expect 0 'route.linear: by cuBLASLt \(measured: 250.0 us of our own, 1.0 us by cuBLASLt\)' \
+        "$MAINSTEM" compile $moe -q --remarks=library --costs="$work/b.json"
+    expect 0 'route.linear: our own kernel \(measured: 250.0 us of our own, 250.0 us by cuBLASLt\)' \
+        "$MAINSTEM" compile $moe -q --remarks=library --costs="$work/a.json"
+    expect 0 'ops and .* pairs measured' without_cublaslt tune $moe --dim T=1,4 -o "$work/d.json"
+    expect 1 '^0$' grep -c matmul "$work/d.json"
+    expect 0 'ops and .* pairs measured' on_stand_in tune $moe --dim T=1,4 --matmul=own -o "$work/e.json"
+    same "$work/d.json" "$work/e.json"
 
     # bench: every schedule, every specialisation, the floor
     expect 0 'T = 1, stand-in driver, .*; floor [0-9.]+ us: [0-9.]+ [KMG]iB at the [0-9.]+ TB/s of a copy' on_stand_in bench $moe --dim T=1,4 --iters=2

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-typedef char same_statuses[(int)MODEL_E_STALE == (int)EMITTED_E_STALE ? 1 : -1];
+typedef char same_statuses[(int)MODEL_E_LIBRARY == (int)EMITTED_E_LIBRARY ? 1 : -1];
 
 static int give(enum model_status s, const struct model_error *from, struct emitted_error *to)
 {
@@ -75,6 +75,9 @@ API int emitted_create(const struct emitted_options *o, void **p, struct emitted
     x.user = (void *)(uintptr_t)o;
 #ifdef EMBED_SOURCE
     x.nvrtc = o->nvrtc;
+#endif
+#ifdef WITH_CUBLASLT
+    x.cublaslt = o->cublaslt;
 #endif
 #ifdef EXTERN_NAME
     extern_fn = o->fn ? o->fn : extern_fn;

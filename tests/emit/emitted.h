@@ -34,7 +34,8 @@ enum emitted_status {
     EMITTED_E_CAPTURE,
     EMITTED_E_EAGER,
     EMITTED_E_EXTERN,
-    EMITTED_E_STALE
+    EMITTED_E_STALE,
+    EMITTED_E_LIBRARY
 };
 
 struct emitted_error {
@@ -44,7 +45,7 @@ struct emitted_error {
 };
 
 struct emitted_options {
-    const char *libcuda, *nvrtc;
+    const char *libcuda, *nvrtc, *cublaslt;
     const void *image;
     int device, pool;
     uint64_t slab, slab_bytes;

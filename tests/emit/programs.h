@@ -30,6 +30,19 @@
     "  return a + b, q;\n"                                                                                             \
     "}\n"
 
+#define PRODUCTS_TEXT                                                                                                  \
+    "module products;\n"                                                                                               \
+    "const N = 64;\n"                                                                                                  \
+    "dim T in 1..4 = 4;\n"                                                                                             \
+    "model m(x: bf16[T, N]) -> (y: bf16[T, N], g: f32[T, 16]) {\n"                                                     \
+    "  weight w1: bf16[2 * N, N];\n"                                                                                   \
+    "  weight w2: bf16[N, N];\n"                                                                                       \
+    "  weight wg: bf16[16, N];\n"                                                                                      \
+    "  a = silu_mul(linear(x, w1));\n"                                                                                 \
+    "  g = linear(x, wg, out = f32) on side;\n"                                                                        \
+    "  return linear(a, w2) + linear(x, w2), g;\n"                                                                     \
+    "}\n"
+
 #define PROGRAMS                                                                                                       \
     {.name = "dual_stream_moe",                                                                                        \
      .defines = {"HIDDEN=256", "EXPERTS=16", "INTER=64", "LAYERS=3", "SETS=2"},                                        \
@@ -41,6 +54,7 @@
         {.name = "inline_kernel", .defines = {"N=256"}, .dims = {"T=4"}},                                              \
         {.name = "piecewise", .defines = {"HIDDEN=128", "VOCAB=64"}, .dims = {"T=1,4"}},                               \
         {.name = "with_extern", .text = EXTERN_TEXT, .dims = {"T=2,4"}, .extern_name = "clear"},                       \
+        {.name = "products", .text = PRODUCTS_TEXT, .dims = {"T=1,4"}, .matmul = STEM_MATMUL_CUBLASLT},                 \
         {.name = "two_dims", .text = TWO_DIMS_TEXT, .dims = {"B=1,3", "T=2,4"}},
 
 #endif

@@ -29,6 +29,7 @@ static bool compile(struct program *p)
     while (args.n_defines < 8 && p->defines[args.n_defines])
         args.n_defines++;
     args.dims = p->dims;
+    args.options.matmul = p->matmul;
     args.n_dims = p->dims[1] ? 2 : 1;
     p->compiled = stem_pipeline(&args);
     p->plan = p->compiled->plan;
@@ -99,6 +100,8 @@ static bool build(struct program *p, const char *dir)
         snprintf(define, sizeof define, "-DEXTERN_NAME=%s", p->extern_name);
     else if (p->dims[1])
         snprintf(define, sizeof define, "-DTWO_DIMS");
+    else if (p->matmul == STEM_MATMUL_CUBLASLT)
+        snprintf(define, sizeof define, "-DWITH_CUBLASLT");
     snprintf(command, sizeof command,
              "%s -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror -fPIC -shared -isystem '%s/include' -I'%s' -I'%s/tests/emit' "
              "%s %s -o '%s' '%s/model.c' '%s/model_%s.c' '%s/tests/emit/adapter.c' -ldl",
@@ -209,7 +212,7 @@ bool caller_clean(struct caller *c, const char *what)
     fakecuda_own(false);
     bool clean = !err && st == CU_STREAM_CAPTURE_STATUS_NONE && ctx == c->ctx && n.contexts == 1 &&
                  n.context_references == 1 && n.streams == 1 && !n.events && !n.modules && !n.graphs && !n.nodes &&
-                 !n.execs && !n.captures && n.allocations == c->p->plan->n_external && !n.pending &&
+                 !n.execs && !n.captures && !n.cublaslt && n.allocations == c->p->plan->n_external && !n.pending &&
                  c->allocated == c->freed;
     if (!clean)
         fprintf(stderr, "\n%s: after %s: error %d, capture %d, %u allocated and %u freed by callbacks\n%s%s%s", c->p->name,
@@ -278,7 +281,7 @@ static void give(void *user, uint64_t at, size_t bytes, void *stream)
 
 int caller_program(struct caller *c, uint32_t variant, enum mode mode, void **program, struct emitted_error *e)
 {
-    struct emitted_options o = {.libcuda = STAND_IN, .nvrtc = STAND_IN, .pool = mode != SLAB, .fn = rig_extern};
+    struct emitted_options o = {.libcuda = STAND_IN, .nvrtc = STAND_IN, .cublaslt = STAND_IN, .pool = mode != SLAB, .fn = rig_extern};
     static struct emitted_options kept; /* the adapter's callbacks look into it */
     if (mode == CALLBACKS) {
         o.alloc = take;

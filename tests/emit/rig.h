@@ -20,6 +20,7 @@ struct program {
     const char *defines[8];
     const char *dims[2];     /* buckets */
     const char *extern_name; /* its function, which rig.c has: doubles f32 */
+    enum stem_matmul_by matmul;
     bool source;             /* embed the kernels' source */
     char dir[1024];          /* of its sources, removed at the end */
     struct stem_compiled *compiled;

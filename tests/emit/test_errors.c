@@ -133,7 +133,7 @@ static bool one_failure(const struct program *p, enum path path, uint64_t n)
 
 static void every_call_fails_once(void)
 {
-    static const char *const names[] = {"qkv_three_streams", "piecewise", "with_extern"};
+    static const char *const names[] = {"qkv_three_streams", "piecewise", "with_extern", "products"};
     uint64_t failures = 0;
     for (size_t x = 0; x < sizeof names / sizeof *names; x++)
         for (int path = 0; path < N_PATHS; path++) {
@@ -333,6 +333,30 @@ static void eager_parts_and_pools(void)
     bench_close(&b);
 }
 
+/* cuBLASLt that is missing, is none, or offers nothing that can be used. */
+static void libraries(void)
+{
+    static const struct {
+        const char *library, *algorithms, *text;
+    } rows[] = {{"/nowhere/libcublasLt.so", "1", "no cuBLASLt: /nowhere"},
+                {"/nowhere/libcublasLt.so", "1", "--matmul=own"},
+                {"libm.so.6", "1", "has no cublasLtGetVersion"},
+                {STAND_IN, "", "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"},
+                {STAND_IN, "0", "no algorithm for"},
+                {STAND_IN, "m5", "something else than a chain"},
+                {STAND_IN, "x", "cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED"}};
+    struct bench b;
+    void *p = NULL;
+    bench_open(&b, "products", SLAB);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct emitted_options o = {.libcuda = STAND_IN, .nvrtc = STAND_IN, .cublaslt = rows[i].library};
+        fakecuda_cublaslt(rows[i].algorithms);
+        expect(&b, b.api->create(&o, &p, &b.e), EMITTED_E_LIBRARY, rows[i].text);
+        CU_ASSERT_PTR_NULL(p);
+    }
+    bench_close(&b);
+}
+
 static void creation(void)
 {
     struct bench b;
@@ -362,6 +386,7 @@ static void creation(void)
     bench_open(&b, "with_extern", SLAB);
     expect(&b, b.api->create(&(struct emitted_options){.libcuda = STAND_IN}, &p, &b.e), EMITTED_E_EXTERN, "options.clear is NULL");
     bench_close(&b);
+    libraries();
 }
 
 /* Emitted for sm_90: other generations, and the one before, are refused, and nothing is left. */

@@ -326,6 +326,7 @@ static int runtime_traces(struct caller *c, enum mode mode, struct traces *t, st
     struct stem_exec *x = NULL;
     struct stem_graph *graph = NULL, *second = NULL;
     CUstream other;
+    setenv("MAINSTEM_CUBLASLT", STAND_IN, 1);
     enum stem_status s = stem_rt_open(&o, &rt, e);
     s = s ? s : stem_exec_new(rt, c->p->plan, &eo, &x, e);
     for (uint32_t i = 0; i < c->p->plan->n_external && !s; i++)

@@ -37,6 +37,7 @@ enum fc_kind {
     FC_NODE,
     FC_EXEC,
     FC_POOL,
+    FC_BLAS,
     FC_N_KINDS
 };
 

@@ -30,6 +30,7 @@ struct fakecuda_counts { /* without padding: tests compare its bytes */
     uint32_t host_allocations;
     uint32_t pending; /* operations issued, not executed */
     uint32_t faults;  /* what fakecuda_faults() lists */
+    uint64_t cublaslt; /* its handles and descriptors */
 };
 
 enum fakecuda_order {
@@ -77,6 +78,9 @@ void fakecuda_set_arch(int sm);
 void fakecuda_set_pointer_device(int ordinal);
 /* A new stream gets the handle of the one destroyed last, but a number of its own, as the driver may do. */
 void fakecuda_reuse_streams(bool on);
+/* The algorithms that the stand-in's cuBLASLt offers, one a character, best first: a digit is a chain of so many kernels, 'm'
+ * a memset and a kernel, 'x' one that fails when called, '0' one that is not for the product; "": none. Default "21". */
+void fakecuda_cublaslt(const char *list);
 /* Executes a kernel; called with the driver's lock held, so it must not call the driver. `params` points to copies
  * made at the launch. */
 typedef void fakecuda_runner(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3],

@@ -1,7 +1,7 @@
 # The stand-in driver, and what is tested with it instead of a GPU.
 check_LTLIBRARIES += libfakecuda.la
 libfakecuda_la_SOURCES = \
-	%D%/abi.h %D%/core.h %D%/driver.h %D%/fakecuda.h %D%/capture.c %D%/cupti.c %D%/device.c %D%/exec.c %D%/graph.c \
+	%D%/abi.h %D%/core.h %D%/driver.h %D%/fakecuda.h %D%/capture.c %D%/cublaslt.c %D%/cupti.c %D%/device.c %D%/exec.c %D%/graph.c \
 	%D%/memory.c %D%/module.c %D%/node.c %D%/nvrtc.c %D%/sched.c %D%/state.c %D%/stream.c %D%/work.c
 libfakecuda_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)
 libfakecuda_la_LIBADD = -lpthread
@@ -73,6 +73,10 @@ FAKECUDA_JIT = %D%/jit.c %D%/jit.h %D%/plan_builtin.c %D%/plan_runner.c %D%/plan
 %C%_test_jit_SOURCES = %D%/test_jit.c $(FAKECUDA_JIT)
 %C%_test_jit_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -I$(top_srcdir)/runtime
 %C%_test_jit_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
+FAKECUDA_TESTS += %D%/test_matmul
+%C%_test_matmul_SOURCES = %D%/test_matmul.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h src/mainstem.c
+%C%_test_matmul_CPPFLAGS = $(%C%_test_jit_CPPFLAGS)
+%C%_test_matmul_LDADD = $(%C%_test_jit_LDADD)
 FAKECUDA_TESTS += %D%/test_null
 %C%_test_null_SOURCES = %D%/test_null.c $(FAKECUDA_JIT)
 %C%_test_null_CPPFLAGS = $(%C%_test_jit_CPPFLAGS)

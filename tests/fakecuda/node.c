@@ -321,6 +321,16 @@ FC_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNE
     return fc_leave(CUDA_SUCCESS);
 }
 
+FC_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from)
+{
+    FC_ENTER("cuGraphKernelNodeCopyAttributes", "%s %s", fc_str(to, FC_NODE), fc_str(from, FC_NODE));
+    struct fc_node *t = of_type(to, CU_GRAPH_NODE_TYPE_KERNEL), *f = of_type(from, CU_GRAPH_NODE_TYPE_KERNEL);
+    if (!t || !f)
+        return fc_leave(CUDA_ERROR_INVALID_VALUE);
+    t->work.u.launch.priority = f->work.u.launch.priority;
+    return fc_leave(CUDA_SUCCESS);
+}
+
 FC_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, int id, const CUlaunchAttributeValue *value)
 {
     FC_ENTER("cuGraphKernelNodeSetAttribute", "%s %d", fc_str(node, FC_NODE), id);

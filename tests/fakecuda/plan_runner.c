@@ -102,12 +102,45 @@ static bool meet(const struct stem_plan_op *op, void *const *params)
     return true;
 }
 
+/* A kernel of the stand-in's cuBLASLt: the product by the C reference, or its way to where it belongs. */
+static bool run_product(const char *kernel, void *const *params)
+{
+    void *data[4]; /* x, w, y, workspace */
+    int32_t v[5];  /* m, n, k, types as the library has them */
+    if (strcmp(kernel, "cublaslt_sum") && strcmp(kernel, "cublaslt_end"))
+        return false;
+    for (int i = 0; i < 4; i++)
+        memcpy(&data[i], params[i], sizeof data[i]);
+    for (int i = 0; i < 5; i++)
+        memcpy(&v[i], params[4 + i], sizeof v[i]);
+    enum stem_dtype in = v[3] == 14 ? STEM_BF16 : STEM_F16, out = v[4] ? in : STEM_F32;
+    uint64_t bytes = (uint64_t)v[0] * (uint64_t)v[1] * stem_dtype_bits(out) / 8;
+    if (!fakecuda_touch(data[2], bytes, true, kernel) || !fakecuda_touch(data[3], 1, true, kernel))
+        return true;
+    if (!strcmp(kernel, "cublaslt_end")) {
+        memcpy(data[2], data[3], bytes);
+        return true;
+    }
+    const struct stem_plan_operand operands[] = {
+        {STEM_READ, {.dtype = in, .rank = 2, .dim = {v[0], v[2]}, .stride = {v[2], 1}}},
+        {STEM_READ, {.dtype = in, .rank = 2, .dim = {v[1], v[2]}, .stride = {v[2], 1}}},
+        {STEM_WRITE, {.dtype = out, .rank = 2, .dim = {v[0], v[1]}, .stride = {v[1], 1}}},
+        {STEM_WRITE, {.dtype = STEM_U8, .rank = 1, .dim = {1}, .stride = {1}}},
+    };
+    const struct stem_attr type = {.name = "out", .kind = STEM_ATTR_TEXT, .text = stem_dtype_name(out)};
+    const struct stem_plan_op op = {.name = kernel, .kind = "matmul", .work = STEM_WORK_MATMUL, .operands = operands, .n_operands = 4,
+                                    .attrs = &type, .n_attrs = 1};
+    if (fakecuda_touch(data[0], 1, true, kernel) && fakecuda_touch(data[1], 1, true, kernel) && !stem_cpu_op(NULL, &op, data, NULL))
+        fakecuda_fault("%s cannot be executed", kernel);
+    return true;
+}
+
 static void run(void *user, const char *kernel, const uint32_t grid[3], const uint32_t block[3], uint32_t smem,
                 void *const *params, uint32_t n)
 {
     struct plan_runner *r = user;
     const struct launch l = {kernel, grid, block, smem, params, n};
-    if (plan_runner_builtin(kernel, params))
+    if (plan_runner_builtin(kernel, params) || run_product(kernel, params))
         return;
     const struct stem_plan_op *op = find(r, &l);
     for (; !op && r->more; op = find(r, &l))

@@ -115,7 +115,7 @@ uint64_t fc_random(void)
 /* ---- objects ---- */
 
 static const char *const kind_names[FC_N_KINDS] = {"context", "stream", "event", "module", "function",
-                                                   "graph",   "node",   "exec",  "pool"};
+                                                   "graph",   "node",   "exec",  "pool", "cublaslt"};
 
 void *fc_new(enum fc_kind kind, size_t bytes, void (*dispose)(void *))
 {
@@ -328,6 +328,7 @@ struct fakecuda_counts fakecuda_counts(void)
         .nodes = fc.live[FC_NODE],
         .execs = fc.live[FC_EXEC],
         .pools = fc.live[FC_POOL],
+        .cublaslt = fc.live[FC_BLAS],
         .captures = fc_capture_count(),
         .pending = fc_pending(),
     };
@@ -474,6 +475,7 @@ void fakecuda_reset(void)
     }
     fc_memory_reset();
     forget_kernels();
+    fakecuda_cublaslt("21");
     text_clear(&trace);
     text_clear(&faults);
     text_clear(&live);

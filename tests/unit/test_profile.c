@@ -216,7 +216,7 @@ static void extern_ops(void)
     m.e[3].name = "vendor";
     m.e[3].start = m.e[4].start;
     CU_ASSERT_FALSE(map(&m, OPS, a, &f, &why));
-    UNIT_SAME_TEXT(why, "no record is of the extern op 't'");
+    UNIT_SAME_TEXT(why, "no record is of the op 't', whose kernels are not ours");
     make(&m);
     m.op[4].work = STEM_WORK_EXTERN;
     m.e[4].name = "vendor";

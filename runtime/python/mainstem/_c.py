@@ -22,6 +22,7 @@ class RtError(Structure):
 class ProgramOptions(Structure):
     _fields_ = [("sm", c_uint32), ("defines", POINTER(c_char_p)), ("n_defines", c_uint32), ("dims", POINTER(c_char_p)),
                 ("n_dims", c_uint32), ("order", c_char_p), ("inplace", c_char_p), ("lane_repair", c_char_p), ("pdl", c_char_p),
+                ("matmul", c_char_p),
                 ("max_streams", c_uint32), ("ignore_pins", c_bool), ("costs", c_char_p), ("gpu", c_char_p), ("one_stream", c_bool),
                 ("max_lanes", c_uint32), ("memory_budget", c_uint64), ("no_fuse", c_bool),
                 ("no_verify", c_bool), ("max_errors", c_uint32)]

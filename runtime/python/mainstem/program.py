@@ -23,7 +23,7 @@ def _mapping(what, value, example):
     return dict(value or {})
 
 
-def _options(dims, defines, sm, order, inplace, lane_repair, pdl, streams, pins, costs, gpu, one_stream, lanes,
+def _options(dims, defines, sm, order, inplace, lane_repair, pdl, matmul, streams, pins, costs, gpu, one_stream, lanes,
              memory, fuse, verify, max_errors):
     sizes = ["%s=%s" % (k, ",".join(str(int(x)) for x in (v if isinstance(v, (list, tuple, range)) else [v])))
              for k, v in _mapping("dims", dims, '{"T": [1, 4]}').items()]
@@ -33,19 +33,21 @@ def _options(dims, defines, sm, order, inplace, lane_repair, pdl, streams, pins,
         sm=sm or 0, defines=c_defines, n_defines=n_defines, dims=c_dims, n_dims=n_dims,
         order=order.encode() if order else None, inplace=inplace.encode() if inplace else None,
         lane_repair=lane_repair.encode() if lane_repair else None, pdl=pdl.encode() if pdl else None,
+        matmul=matmul.encode() if matmul else None,
         max_streams=streams, ignore_pins=not pins, costs=costs.encode() if costs else None, gpu=gpu.encode() if gpu else None,
         one_stream=one_stream, max_lanes=lanes, memory_budget=memory, no_fuse=not fuse,
         no_verify=not verify, max_errors=max_errors)
 
 
 def compile(source, dims=None, defines=None, *, name="<text>", sm=None, order=None, inplace=None, lane_repair=None,
-            pdl=None, streams=0, pins=True, costs=None, gpu=None, one_stream=False, lanes=0, memory=0, fuse=True, verify=True, max_errors=0):
+            pdl=None, matmul=None, streams=0, pins=True, costs=None, gpu=None, one_stream=False, lanes=0, memory=0, fuse=True,
+            verify=True, max_errors=0):
     """Compiles a file, or a text: a str with a newline in it is the program itself, called `name` in messages.
 
     dims: {"T": [1, 4, 16]}, one variant for each combination. defines: {"LAYERS": 2}, overrides of consts. sm: 80, 90,
     100 or 120; None: 90. costs: the text of a table that `mainstem tune` wrote, gpu: whose part of it counts; pins=False lets the
     compiler choose every stream. The others are the options of `mainstem compile`. Raises CompileError. Needs no GPU."""
-    options = _options(dims, defines, sm, order, inplace, lane_repair, pdl, streams, pins, costs, gpu, one_stream,
+    options = _options(dims, defines, sm, order, inplace, lane_repair, pdl, matmul, streams, pins, costs, gpu, one_stream,
                        lanes, memory, fuse, verify, max_errors)
     library = _c.lib()
     if isinstance(source, str) and "\n" in source:

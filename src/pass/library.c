@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * library: which products cuBLASLt does instead of our own kernels. Runs first, since what an op costs decides about its
+ * stream; and a product of the library takes in no epilogue, which speaks against it where one would be fused.
+ *
+ * By cost: if both ways were measured (mainstem tune), by that. Else only for more tokens than our kernel takes in one
+ * go, where it reads the weights again for every 64, by a model: our kernel comes to a share of the arithmetic, the
+ * library's to most of it, but they do not let each other start early and often are two.
+ *
+ * Time: linear.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "costs/costs.h"
+#include "ir/build.h"
+#include "ops/epilogue.h"
+#include "ops/linear/linear.h"
+#include "ops/matmul/matmul.h"
+#include "pass/graph.h"
+
+/* Of the device's arithmetic: what was measured of our kernel on an H200, 60 to 110 of 800 Tflop/s. */
+#define OWN_SHARE (1.0 / 9)
+#define LIBRARY_SHARE (1.0 / 1.3)
+#define CLEARLY 1.15         /* the model is no better than that */
+enum { OWN_TOKENS = 64 };    /* that our kernel takes in one go */
+
+struct reader {
+    uint32_t n, op; /* reads of a buffer; the last reader */
+};
+
+struct state {
+    struct stem_program *p;
+    struct stem_pass_ctx *ctx;
+    struct stem_options options; /* for costs: as usual, so that all schedules of a program choose alike and have the same bits */
+    struct reader *reader; /* by buffer */
+};
+
+static void find_readers(struct state *s)
+{
+    s->reader = STEM_NEW_ARRAY(s->ctx->scratch, struct reader, s->p->buffers.len);
+    for (uint32_t i = 0; i < s->p->ops.len; i++) {
+        const struct stem_op *op = &s->p->ops.at[i];
+        for (uint32_t k = 0; !op->dead && k < op->n_in; k++) {
+            if (op->operands[k].value.n == STEM_NONE)
+                continue;
+            struct reader *r = &s->reader[stem_value_at(s->p, op->operands[k].value)->tensor.buffer];
+            r->n++;
+            r->op = i;
+        }
+    }
+}
+
+/* The same op by the library, but for its workspace, which costs do not depend on. */
+static struct stem_op by_library(const struct state *s, const struct stem_op *op, struct stem_operand operands[3])
+{
+    struct stem_op lib = *op;
+    struct stem_attr out = *stem_op_attr(op->def, op->attrs, "out");
+    operands[0] = op->operands[0];
+    operands[1] = op->operands[1];
+    operands[2] = op->operands[op->n_in];
+    lib.def = &stem_op_matmul;
+    lib.operands = operands;
+    lib.n_in = 2;
+    lib.attrs = stem_arena_dup(s->p->arena, &out, sizeof out);
+    lib.n_attrs = 1;
+    return lib;
+}
+
+/* What a launch more costs because the reader cannot be computed by the product itself. */
+static double unfused_us(const struct state *s, const struct stem_op *op)
+{
+    const struct stem_tensor *y = &stem_value_at(s->p, op->operands[op->n_in].value)->tensor;
+    struct reader r = s->reader[y->buffer];
+    if (s->p->buffers.at[y->buffer].kind != STEM_BUFFER_TEMP || r.n != 1)
+        return 0;
+    struct stem_op reader = s->p->ops.at[r.op];
+    if (reader.class != STEM_OP_BUILTIN || (strcmp(reader.def->name, "pointwise") && strcmp(reader.def->name, "silu_mul")))
+        return 0;
+    stem_cost_op(s->p, &reader, &s->options);
+    return reader.est_us;
+}
+
+static double model_us(const struct stem_op *op, const struct stem_target *t, double share, double start_us)
+{
+    double move = (double)(op->cost.bytes_read + op->cost.bytes_written) / t->bandwidth;
+    double compute = (double)op->cost.flops / (t->flops * share);
+    return t->launch_us + start_us + 1e6 * (move > compute ? move : compute);
+}
+
+static int64_t tokens(const struct stem_concrete *c)
+{
+    int64_t m = 1;
+    for (uint32_t i = 0; i + 1 < c->operand[0].rank; i++)
+        m *= c->operand[0].dim[i];
+    return m;
+}
+
+static bool faster(const struct state *s, const struct stem_op *op, const struct stem_concrete *c)
+{
+    const struct stem_options *o = &s->options;
+    struct stem_operand operands[3];
+    struct stem_op own = *op, lib = by_library(s, op, operands);
+    stem_cost_op(s->p, &own, o);
+    stem_cost_op(s->p, &lib, o);
+    bool measured = own.measured && lib.measured;
+    if (!measured && tokens(c) <= OWN_TOKENS)
+        return false;
+    double us = measured ? own.est_us : model_us(op, &o->target, OWN_SHARE, 0), more = unfused_us(s, op);
+    double lib_us = (measured ? lib.est_us : CLEARLY * model_us(op, &o->target, LIBRARY_SHARE, stem_op_matmul.start_us)) + more;
+    bool take = lib_us < us;
+    char unfused[64] = "";
+    if (more > 0)
+        snprintf(unfused, sizeof unfused, ", with %.1f us for what would be fused", more);
+    stem_remark(s->ctx->diags, "library", op->span, "%s: %s (%s: %.1f us of our own, %.1f us by cuBLASLt%s)",
+                stem_op_label(s->p, (struct stem_op_id){(uint32_t)(op - s->p->ops.at)}), take ? "by cuBLASLt" : "our own kernel",
+                measured ? "measured" : "estimated", us, lib_us, unfused);
+    return take;
+}
+
+static void replace(struct state *s, uint32_t index)
+{
+    struct stem_program *p = s->p;
+    struct stem_dims *dims = stem_dims_new();
+    struct stem_builder b = stem_builder_new(p, dims, s->ctx->diags);
+    struct stem_operand operands[4];
+    const int64_t bytes = STEM_MATMUL_WORKSPACE;
+    struct stem_op *op = &p->ops.at[index];
+    b.span = op->span;
+    struct stem_sym name = stem_intern_printf(p->strings, "%s.workspace", stem_op_label(p, (struct stem_op_id){index}));
+    struct stem_value_id workspace = stem_build_buffer(&b, STEM_BUFFER_TEMP, name, STEM_U8, 1, &bytes);
+    stem_dims_free(dims);
+    stem_value_at(p, workspace)->def = (struct stem_op_id){index};
+    *op = by_library(s, op, operands);
+    operands[3] = (struct stem_operand){workspace, STEM_MODE_OUT, op->span};
+    op->operands = stem_arena_dup(p->arena, operands, sizeof operands);
+    op->n_out = 2;
+    stem_op_set_cost(p, op);
+}
+
+static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
+{
+    struct state s = {.p = p, .ctx = ctx, .options = *ctx->options};
+    enum stem_matmul_by by = ctx->options->matmul;
+    if (by == STEM_MATMUL_OWN)
+        return true;
+    s.options.pdl = STEM_PDL_AUTO;
+    find_readers(&s);
+    for (uint32_t i = 0; i < p->ops.len; i++) {
+        const struct stem_op *op = &p->ops.at[i];
+        struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
+        struct stem_concrete c;
+        const char *why;
+        if (op->dead || op->class != STEM_OP_BUILTIN || op->def != &stem_op_linear)
+            continue;
+        stem_op_concrete(p, op, tensor, &c);
+        if (!stem_matmul_can(&c, &why)) {
+            if (by == STEM_MATMUL_CUBLASLT)
+                stem_remark(ctx->diags, "library", op->span, "%s: our own kernel, since %s",
+                            stem_op_label(p, (struct stem_op_id){i}), why);
+        } else if (by == STEM_MATMUL_CUBLASLT || faster(&s, op, &c)) {
+            replace(&s, i);
+        }
+    }
+    return true;
+}
+
+const struct stem_pass stem_pass_library = {
+    .name = "library",
+    .blurb = "which products cuBLASLt does",
+    .kills = STEM_FACT_STREAMS | STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY |
+             STEM_FACT_LANES,
+    .run = run,
+};
