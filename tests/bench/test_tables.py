@@ -111,6 +111,7 @@ KERNELS = dict(
 route                              T=4       4.40 us  floor     0.00  x5000.00
 gate nt1 s4 kp8 g1 cl4             T=4       4.30 us  floor     1.30  x3.31
 gate nt1 s2 kp8 g1 cl8             T=4       4.10 us  floor     1.30  x3.15
+s2 nt1 s2 kp4 g2 cl1               T=4       2.90 us  floor     0.90  x3.22
 up nt1 s4 w8 b264                  T=4      55.60 us  floor    53.70  x1.04
 up nt1 s3 w8 b264                  T=64    472.70 us  floor   484.40  x0.98
 """,
@@ -130,10 +131,10 @@ class Kernels(unittest.TestCase):
     def test_best(self):
         rows = [r for name, text in KERNELS.items() for r in kernels.best(list(kernels.lines_of(name, text)))]
         self.assertEqual([(op, t, us) for op, t, _, us, _, _ in rows],
-                         [("bf16 route", 4, 4.4), ("bf16 gate", 4, 4.1), ("bf16 up", 4, 55.6), ("bf16 up", 64, 472.7),
+                         [("bf16 route", 4, 4.4), ("bf16 gate", 4, 4.1), ("bf16 s2", 4, 2.9), ("bf16 up", 4, 55.6), ("bf16 up", 64, 472.7),
                           ("nvfp4 up 384x7168", 1, 11.1), ("attention mla h8", 1, 8.1)])  # fmt: skip
         self.assertEqual([(what.split(",")[0], got, good) for what, _, got, good in kernels.bars(rows)],
-                         [("bf16 gate", "32 %", False), ("bf16 up", "97 %", True), ("nvfp4 up 384x7168", "36 %", False)])  # fmt: skip
+                         [("bf16", "1 of 3; least 31 % (s2 T=4)", False), ("nvfp4", "0 of 1; least 36 % (up 384x7168 T=1)", False)])  # fmt: skip
 
 
 class Jobs(unittest.TestCase):
@@ -239,7 +240,7 @@ class Whole(unittest.TestCase):
         self.assertIn("| deepseek_v2_lite, T=1, over the floor | <= 1.5 | 2.50 | MISS |", run.stdout)
         for name in kernels.PROGRAMS:
             self.assertIn(f"- {name}: 0 failures", run.stdout)
-        self.assertIn("| nvfp4 up 384x7168, T=1, share of a copy | >= 80 % | 91 % | pass |", run.stdout)
+        self.assertIn("| nvfp4, linear and experts, T <= 16, share of a copy | >= 80 % | 1 of 1; least 91 % (up 384x7168 T=1) | pass |", run.stdout)
         again = self.run_it("--no-compile", "--tokens", "1", name="table.py")
         self.assertIn("nvcc, nvfp4", run.stderr)
         self.assertNotIn("nvcc, nvfp4", again.stderr)  # it is there already
