@@ -22,5 +22,7 @@ void stem_cublaslt_unload(struct stem_cublaslt *l);
  * once. */
 bool stem_cublaslt_present(void);
 bool stem_plan_has_matmul(const struct stem_plan *p);
+/* How many kernels an op of a program is, if a library does it; 0: it is none of a library's. */
+uint32_t stem_exec_library_kernels(const struct stem_exec *e, uint32_t variant, uint32_t op);
 
 #endif

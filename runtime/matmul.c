@@ -85,6 +85,12 @@ uint32_t stem_matmul_n_nodes(const struct stem_exec *e, const struct stem_plan_o
     return product_of(e, op)->n_nodes;
 }
 
+uint32_t stem_exec_library_kernels(const struct stem_exec *e, uint32_t variant, uint32_t op)
+{
+    const struct stem_plan_op *o = &e->plan->variants[variant].ops[op];
+    return o->work == STEM_WORK_MATMUL ? stem_matmul_n_nodes(e, o) : 0;
+}
+
 /* ---- the call ---- */
 
 static int multiply(const struct stem_matmuls *b, const struct product *m, const uint64_t *operand, struct CUstream_st *stream)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cublaslt.h"
+
 void stem_profiles_new(struct stem_profiles *p, const struct stem_plan *plan)
 {
     p->arena = stem_arena_new();
@@ -148,7 +150,11 @@ int stem_profile_replays(struct stem_gpu *g, struct stem_replay *p, uint32_t tim
     qsort(taken, times, sizeof *taken, by_length);
     const struct taken *middle = &taken[times / 2];
     struct stem_profile *f = &all->at[p->variant];
-    if (!stem_profile_map(plan, &plan->variants[p->variant], middle->events, middle->n, all->arena, f, &why)) {
+    const struct stem_plan_variant *v = &plan->variants[p->variant];
+    uint32_t *kernels = STEM_NEW_ARRAY(all->arena, uint32_t, v->n_ops + 1);
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        kernels[i] = stem_exec_library_kernels(p->e->exec, p->variant, i);
+    if (!stem_profile_map(plan, v, middle->events, middle->n, kernels, all->arena, f, &why)) {
         stem_cli_error("CUPTI's records are not those of the plan: %s", why);
         return STEM_EXIT_WORLD;
     }

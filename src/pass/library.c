@@ -3,9 +3,9 @@
  * library: which products cuBLASLt does instead of our own kernels. Runs first, since what an op costs decides about its
  * stream; and a product of the library takes in no epilogue, which speaks against it where one would be fused.
  *
- * By cost: if both ways were measured (mainstem tune), by that. Else only for more tokens than our kernel takes in one
- * go, where it reads the weights again for every 64, by a model: our kernel comes to a share of the arithmetic, the
- * library's to most of it, but they do not let each other start early and often are two.
+ * By cost: if both ways were measured (mainstem tune), by that. Else only for many tokens, by a model: our kernel, which is made to
+ * stream weights, comes to a share of the arithmetic and goes through the weights again for every 64 tokens; the library's come to
+ * most of it, but do not let each other start early and often are two.
  *
  * Time: linear.
  */
@@ -23,7 +23,7 @@
 #define OWN_SHARE (1.0 / 9)
 #define LIBRARY_SHARE (1.0 / 1.3)
 #define CLEARLY 1.15         /* the model is no better than that */
-enum { OWN_TOKENS = 64 };    /* that our kernel takes in one go */
+enum { MODEL_TOKENS = 64 };  /* from here on the model agrees with what was measured (docs/kernels.md); below, the two are near */
 
 struct reader {
     uint32_t n, op; /* reads of a buffer; the last reader */
@@ -104,7 +104,7 @@ static bool faster(const struct state *s, const struct stem_op *op, const struct
     stem_cost_op(s->p, &own, o);
     stem_cost_op(s->p, &lib, o);
     bool measured = own.measured && lib.measured;
-    if (!measured && tokens(c) <= OWN_TOKENS)
+    if (!measured && tokens(c) < MODEL_TOKENS)
         return false;
     double us = measured ? own.est_us : model_us(op, &o->target, OWN_SHARE, 0), more = unfused_us(s, op);
     double lib_us = (measured ? lib.est_us : CLEARLY * model_us(op, &o->target, LIBRARY_SHARE, stem_op_matmul.start_us)) + more;

@@ -11,7 +11,8 @@
  *
  * What is left, if the numbers do not fit, is matched by start and counted as guessed. Then all edges are held
  * against the times. An extern op may launch anything: it gets the records that look like no op and lie between what
- * it waits for and what waits for it.
+ * it waits for and what waits for it. A product by cuBLASLt is so many kernels, which the runtime knows: they are taken by their
+ * numbers, too.
  */
 #include "report/report.h"
 
@@ -37,6 +38,8 @@ struct map {
     uint32_t *op_class, *class; /* by op, by record; op_class STEM_NONE: an extern op, or a library's */
     struct stem_before before;
     bool *proven;               /* by op */
+    const uint32_t *kernels;    /* by op: records of a product by a library; NULL: not known */
+    bool *settled;              /* by op: a product that has its records */
     const char *why;
 };
 
@@ -203,7 +206,56 @@ static bool match(struct map *m, bool *used)
     return true;
 }
 
-/* ---- extern ops ---- */
+/* ---- ops that are not of our kernels ---- */
+
+static void add(struct map *m, uint32_t op, uint32_t event)
+{
+    struct stem_timeline *t = &m->out->when;
+    const struct stem_event *e = &m->e[event];
+    if (m->event[op] == STEM_NONE || e->start < t->start[op]) {
+        m->event[op] = event;
+        t->start[op] = e->start;
+    }
+    t->end[op] = e->end > t->end[op] ? e->end : t->end[op];
+}
+
+/* Of a library it is known how many kernels each product is, and all that is left is theirs if there are no extern ops: they
+ * follow each other as they were issued. Else they are looked for as extern ops are. */
+static bool match_products(struct map *m, bool *used)
+{
+    struct item *left = STEM_NEW_ARRAY(m->a, struct item, m->n + 1);
+    uint32_t n = 0, want = 0, at = 0;
+    bool eager = true;
+    m->settled = STEM_NEW_ARRAY(m->a, bool, m->v->n_ops + 1);
+    for (uint32_t i = 0; i < m->v->n_ops; i++) {
+        if (m->v->ops[i].work == STEM_WORK_EXTERN || !m->kernels)
+            return true;
+        want += m->v->ops[i].work == STEM_WORK_MATMUL ? m->kernels[i] : 0;
+    }
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!used[i]) {
+            left[n++] = (struct item){.index = i, .correlation = m->e[i].correlation, .node = m->e[i].node, .start = m->e[i].start};
+            eager = eager && !m->e[i].graph;
+        }
+    if (n != want) {
+        m->why = stem_arena_printf(m->a, "%u records are of no kernel of ours, and the library's products are %u", n, want);
+        return false;
+    }
+    if (n)
+        qsort(left, n, sizeof *left, by_issue);
+    bool fit = numbers_fit(m);
+    for (uint32_t i = 0; i < m->v->n_ops; i++) {
+        if (m->v->ops[i].work != STEM_WORK_MATMUL)
+            continue;
+        for (uint32_t k = 0; k < m->kernels[i]; k++, at++) {
+            add(m, i, left[at].index);
+            used[left[at].index] = true;
+        }
+        m->settled[i] = true;
+        ++*(eager ? &m->out->by_order : fit ? &m->out->by_number : &m->out->guessed);
+    }
+    return true;
+}
 
 struct window {
     double from, to;
@@ -226,23 +278,12 @@ static struct window window_of(const struct map *m, uint32_t op)
     return w;
 }
 
-static void add(struct map *m, uint32_t op, uint32_t event)
-{
-    struct stem_timeline *t = &m->out->when;
-    const struct stem_event *e = &m->e[event];
-    if (m->event[op] == STEM_NONE || e->start < t->start[op]) {
-        m->event[op] = event;
-        t->start[op] = e->start;
-    }
-    t->end[op] = e->end > t->end[op] ? e->end : t->end[op];
-}
-
 /* The first extern op in whose window the record lies; not for sure if there are several. */
 static uint32_t extern_of(const struct map *m, struct window *w, const struct stem_event *e)
 {
     uint32_t op = STEM_NONE;
     for (uint32_t k = 0; k < m->v->n_ops; k++)
-        if (m->op_class[k] == STEM_NONE && e->start >= w[k].from && e->end <= w[k].to) {
+        if (m->op_class[k] == STEM_NONE && !m->settled[k] && e->start >= w[k].from && e->end <= w[k].to) {
             if (op != STEM_NONE)
                 w[op].sure = w[k].sure = false;
             op = op == STEM_NONE ? k : op;
@@ -266,7 +307,7 @@ static bool match_externs(struct map *m, const bool *used)
         }
     }
     for (uint32_t k = 0; k < m->v->n_ops; k++) {
-        if (m->op_class[k] != STEM_NONE)
+        if (m->op_class[k] != STEM_NONE || m->settled[k])
             continue;
         if (m->event[k] == STEM_NONE) {
             m->why = stem_arena_printf(m->a, "no record is of the op '%s', whose kernels are not ours", m->v->ops[k].name);
@@ -328,9 +369,9 @@ static void take_times(struct map *m)
 }
 
 bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant *v, const struct stem_event *events,
-                      uint32_t n, struct stem_arena *a, struct stem_profile *out, const char **why)
+                      uint32_t n, const uint32_t *kernels, struct stem_arena *a, struct stem_profile *out, const char **why)
 {
-    struct map m = {.p = p, .v = v, .e = events, .n = n, .a = a, .out = out};
+    struct map m = {.p = p, .v = v, .e = events, .n = n, .kernels = kernels, .a = a, .out = out};
     bool *used = STEM_NEW_ARRAY(a, bool, n + 1);
     *out = (struct stem_profile){0};
     stem_timeline_new(v, a, &out->when);
@@ -341,7 +382,7 @@ bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant 
     m.proven = STEM_NEW_ARRAY(a, bool, v->n_ops + 1);
     classify(&m);
     stem_before_find(p, v, a, &m.before);
-    if (!match(&m, used) || !match_externs(&m, used)) {
+    if (!match(&m, used) || !match_products(&m, used) || !match_externs(&m, used)) {
         *why = m.why;
         return false;
     }

@@ -83,10 +83,10 @@ struct stem_profile {
     uint32_t broken;                       /* edges that the times contradict */
     double overlap;                         /* us: the most that an edge which they do not contradict is ignored by */
 };
-/* The op of each record; every op has one, and every record is of one. False, with *why in the arena, if there are
- * too many or too few of some kind. */
+/* The op of each record; every op has one, and every record is of one. `kernels`, by op: how many kernels a product by a library
+ * is; NULL: not known. False, with *why in the arena, if there are too many or too few of some kind. */
 bool stem_profile_map(const struct stem_plan *p, const struct stem_plan_variant *v, const struct stem_event *events,
-                      uint32_t n, struct stem_arena *a, struct stem_profile *out, const char **why);
+                      uint32_t n, const uint32_t *kernels, struct stem_arena *a, struct stem_profile *out, const char **why);
 /* How sure that is, in words. */
 const char *stem_profile_proof(const struct stem_profile *p, const struct stem_plan_variant *v, struct stem_arena *a);
 

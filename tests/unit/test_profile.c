@@ -70,7 +70,7 @@ static bool map(struct made *m, uint32_t n, struct stem_arena *a, struct stem_pr
 {
     *why = "";
     m->plan.variants = &m->v;
-    return stem_profile_map(&m->plan, &m->v, m->e, n, a, out, why);
+    return stem_profile_map(&m->plan, &m->v, m->e, n, NULL, a, out, why);
 }
 
 /* Of a made replay, in whatever order its records come. */
@@ -226,6 +226,35 @@ static void extern_ops(void)
     stem_arena_free(a);
 }
 
+/* Two products side by side, one of two kernels: by their numbers, which agree with those of our own kernels. */
+static void products(void)
+{
+    static const uint32_t some[OPS] = {[3] = 2, [4] = 1}, more[OPS] = {[3] = 2, [4] = 2};
+    struct stem_arena *a = stem_arena_new();
+    struct stem_profile f;
+    struct stem_event e[OPS + 1];
+    const char *why = "";
+    struct made m;
+    make(&m);
+    m.op[3].work = m.op[4].work = STEM_WORK_MATMUL;
+    m.e[3].name = m.e[4].name = "nvjet";
+    memcpy(e, m.e, sizeof m.e);
+    e[OPS] = m.e[3]; /* its second kernel, right behind the first */
+    e[OPS].start = m.e[3].end;
+    e[OPS].end = m.e[3].end + 1;
+    for (uint32_t i = 0; i <= OPS; i++)
+        e[i].node = i == OPS ? 7 : i < 4 ? 2 * i : 2 * i + 2; /* 0 2 4 6 10 12.., the second kernel between */
+    m.plan.variants = &m.v;
+    CU_ASSERT_TRUE(stem_profile_map(&m.plan, &m.v, e, OPS + 1, some, a, &f, &why));
+    CU_ASSERT_EQUAL(f.guessed, 0);
+    CU_ASSERT(f.by_number >= 2);
+    CU_ASSERT_EQUAL(f.when.end[3] - f.when.start[3], m.e[3].end + 1 - m.e[3].start);
+    CU_ASSERT_EQUAL(f.when.end[4] - f.when.start[4], m.e[4].end - m.e[4].start);
+    CU_ASSERT_FALSE(stem_profile_map(&m.plan, &m.v, e, OPS + 1, more, a, &f, &why));
+    UNIT_SAME_TEXT(why, "3 records are of no kernel of ours, and the library's products are 4");
+    stem_arena_free(a);
+}
+
 static void round_trip(void)
 {
     struct stem_arena *a = stem_arena_new();
@@ -254,5 +283,5 @@ static void round_trip(void)
 UNIT_MAIN("profile", {"look-alikes by node number", by_node_number},
           {"node numbers that do not fit prove nothing", numbers_that_do_not_fit},
           {"order alone settles chains, segments and eager launches", by_order_alone},
-          {"records that are not the plan's", records_of_no_plan}, {"extern ops get what lies between", extern_ops},
+          {"records that are not the plan's", records_of_no_plan}, {"extern ops get what lies between", extern_ops}, {"products by a library", products},
           {"a trace reads back", round_trip})
