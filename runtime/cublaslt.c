@@ -30,11 +30,23 @@ static const char *look_up(struct stem_cublaslt *l)
     return missing;
 }
 
+/* What the process has already, by way of PyTorch say: a second copy would cost as much memory again. */
+static void *open_loaded(void)
+{
+    const char *chosen = getenv("MAINSTEM_CUDA");
+    void *handle = NULL;
+    for (size_t i = 0; sonames[i] && !handle && !(chosen && chosen[0]); i++)
+        handle = dlopen(sonames[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | RTLD_NOLOAD);
+    return handle;
+}
+
 static void *open_it(char **why)
 {
     const char *path = getenv("MAINSTEM_CUBLASLT");
-    if (!path || !path[0])
-        return stem_cuda_library("libcublasLt.so*", sonames, why);
+    if (!path || !path[0]) {
+        void *loaded = open_loaded();
+        return loaded ? loaded : stem_cuda_library("libcublasLt.so*", sonames, why);
+    }
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *text = handle ? NULL : dlerror();
     *why = handle ? NULL : strdup(text ? text : path);

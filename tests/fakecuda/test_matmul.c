@@ -297,6 +297,63 @@ static void without(void)
     setenv("MAINSTEM_CUBLASLT", STAND_IN, 1);
 }
 
+/* However a program is scheduled, the same products are the library's: its schedules are compared bit for bit. */
+static void same_choice(void)
+{
+    const char *dims = "T=1024", *wide = "H=2048";
+    const struct stem_program_options rows[] = {{.one_stream = true}, {.no_fuse = true}, {.pdl = "off"}, {.ignore_pins = true}, {.order = "side-first"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct stem_program_options o = rows[i];
+        o.dims = &dims;
+        o.defines = &wide;
+        o.n_dims = o.n_defines = 1;
+        struct stem_jit *jit = stem_jit_text("products.stem", text, sizeof text - 1, &o);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(stem_jit_plan(jit));
+        CU_ASSERT_EQUAL(products(stem_jit_plan(jit)), 3);
+        stem_jit_free(jit);
+    }
+}
+
+/* A plan reads back, and one whose product is not what it says is no plan. */
+static void damaged(void)
+{
+    static const struct {
+        const char *from, *to, *says;
+    } rows[] = {
+        {"\"dtype\":\"bf16\",\"dim\":[128,64],\"stride\":[64,1]}", "\"dtype\":\"f16\",\"dim\":[128,64],\"stride\":[64,1]}", "a product is of bf16 or f16"},
+        {"\"dim\":[128,64],\"stride\":[64,1]}", "\"dim\":[64,64],\"stride\":[64,1]}", "not the shapes of"},
+        {"\"dim\":[128,64],\"stride\":[64,1]}", "\"dim\":[128,64],\"stride\":[32,1]}", "all contiguous"},
+        {"\"dtype\":\"u8\",\"dim\":[4194304],\"stride\":[1]}", "\"dtype\":\"i32\",\"dim\":[16],\"stride\":[1]}", "not the shapes of"},
+        {"\"work\":\"matmul\",\"operands\":[", "\"work\":\"matmul\",\"operands\":[null,", "x, w, y and workspace"},
+        {"\"work\":\"matmul\"", "\"work\":\"matmul\",\"scalars\":[{\"i32\":1}]", "no scalars"},
+    };
+    struct stem_jit *jit = compile("cublaslt", "T=8");
+    char *json = stem_plan_to_json(stem_jit_plan(jit)), *error = NULL;
+    struct stem_plan *p = stem_plan_from_json(json, strlen(json), &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    char *again = stem_plan_to_json(p);
+    CU_ASSERT_STRING_EQUAL(json, again);
+    stem_plan_free(p);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *ops = strstr(json, "\"ops\":"), *at = strstr(ops, rows[i].from);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        char *bad = malloc(strlen(json) + strlen(rows[i].to) + 1);
+        sprintf(bad, "%.*s%s%s", (int)(at - json), json, rows[i].to, at + strlen(rows[i].from));
+        p = stem_plan_from_json(bad, strlen(bad), &error);
+        CU_ASSERT_PTR_NULL(p);
+        CU_ASSERT(error && strstr(error, rows[i].says));
+        if (!error || !strstr(error, rows[i].says))
+            fprintf(stderr, "\n%zu: %s\n", i, error ? error : "read");
+        free(error);
+        free(bad);
+        error = NULL;
+        stem_plan_free(p);
+    }
+    free(again);
+    free(json);
+    stem_jit_free(jit);
+}
+
 /* False when there is no n-th call. */
 static bool one_failure(const struct stem_plan *plan, enum path path, uint64_t n, unsigned *bad)
 {
@@ -341,4 +398,5 @@ __attribute__((constructor)) static void begin(void)
 }
 
 UNIT_MAIN("runtime: products by cuBLASLt", {"every path", every_path}, {"updates", updates}, {"refused", refused},
-          {"without the library", without}, {"every call fails once", every_call_fails_once})
+          {"without the library", without},
+          {"the same choice in every schedule", same_choice}, {"damaged plans", damaged}, {"every call fails once", every_call_fails_once})
