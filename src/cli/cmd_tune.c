@@ -145,8 +145,8 @@ static bool measure_all(struct tune *t, const char *path, uint32_t most_pairs, s
     return fine;
 }
 
-/* On one stream without fusion, with it, and as written: what the passes come to look at. Streams are chosen before ops are
- * fused, so the pairs that matter are those of the first. Then without fusion once more, with products by cuBLASLt. */
+/* On one stream without fusion, with it, and as written: what the passes come to look at. Streams are chosen when some ops
+ * are fused and others not yet, so pairs of both matter. Then without fusion once more, with products by cuBLASLt. */
 static bool compile_all(struct options *o, struct tune_program *p, int *status)
 {
     bool library = o->compile.args.options.matmul != STEM_MATMUL_OWN && stem_cublaslt_present();

@@ -37,6 +37,8 @@ struct tune_op {
 /* Two ops of one variant that nothing orders. */
 struct tune_pair {
     uint32_t a, b; /* tune.ops */
+    const struct tune_program *program; /* a plan that has both; either may be known from an earlier one */
+    uint32_t variant, op_a, op_b;
     uint32_t count;
     double worth; /* time that overlapping them could save in a replay at most */
 };

@@ -135,12 +135,18 @@ static double together(double a, double b, double factor)
 
 bool tune_measure_pair(struct tune *t, const struct tune_pair *p, struct stem_rt_error *err)
 {
-    struct tune_op *a = &t->ops.at[p->a], *b = &t->ops.at[p->b];
+    if (!tune_rotate(t, &t->ops.at[p->a], err) || !tune_rotate(t, &t->ops.at[p->b], err))
+        return false;
+    /* With the weights of where each was met first, the kernels of the plan that has both. */
+    struct tune_op in_plan[] = {t->ops.at[p->a], t->ops.at[p->b]}, *a = &in_plan[0], *b = &in_plan[1];
+    a->program = b->program = p->program;
+    a->variant = b->variant = p->variant;
+    a->op = p->op_a;
+    b->op = p->op_b;
     struct tune_run r = {.form = TUNE_FORKED, .a = a, .b = b, .early = early(t)};
     struct stem_cost_pair pair = {.a = a->entry, .b = b->entry};
     double forked, serial;
-    if (!tune_rotate(t, a, err) || !tune_rotate(t, b, err) || !slowdown(t, r, &pair.slowdown, err) ||
-        !per_launch(t, r, &forked, err))
+    if (!slowdown(t, r, &pair.slowdown, err) || !per_launch(t, r, &forked, err))
         return false;
     r.form = TUNE_SERIAL;
     if (!per_launch(t, r, &serial, err))

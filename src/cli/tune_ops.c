@@ -102,21 +102,23 @@ static bool add_op(struct tune *t, struct tune_program *p, uint32_t variant, uin
 
 /* ---- pairs ---- */
 
-static void add_pair(struct tune *t, uint32_t a, uint32_t b)
+static void add_pair(struct tune *t, const struct tune_program *p, uint32_t variant, uint32_t i, uint32_t j)
 {
-    if (a == STEM_NONE || b == STEM_NONE || t->ops.at[a].program != t->ops.at[b].program)
+    if (p->op[variant][i] == STEM_NONE || p->op[variant][j] == STEM_NONE)
         return;
-    if (a > b) {
-        uint32_t x = a;
-        a = b;
-        b = x;
+    if (p->op[variant][i] > p->op[variant][j]) {
+        uint32_t x = i;
+        i = j;
+        j = x;
     }
-    for (uint32_t i = 0; i < t->pairs.len; i++)
-        if (t->pairs.at[i].a == a && t->pairs.at[i].b == b) {
-            t->pairs.at[i].count++;
+    struct tune_pair new = {
+        .a = p->op[variant][i], .b = p->op[variant][j], .program = p, .variant = variant, .op_a = i, .op_b = j, .count = 1};
+    for (uint32_t k = 0; k < t->pairs.len; k++)
+        if (t->pairs.at[k].a == new.a && t->pairs.at[k].b == new.b) {
+            t->pairs.at[k].count++;
             return;
         }
-    stem_vec_push(&t->pairs, (struct tune_pair){.a = a, .b = b, .count = 1});
+    stem_vec_push(&t->pairs, new);
 }
 
 /* Ops near each other in issue order, in one segment, neither of which needs the other. */
@@ -145,7 +147,7 @@ static void add_pairs(struct tune *t, const struct tune_program *p, uint32_t var
         }
         for (uint32_t back = 1; back <= WINDOW && back <= i; back++)
             if (!(after[i] >> (back - 1) & 1) && g->ops.at[op].segment == stem_op_at(g, g->sched.order.at[i - back])->segment)
-                add_pair(t, p->op[variant][i - back], p->op[variant][i]);
+                add_pair(t, p, variant, i - back, i);
     }
     stem_arena_free(a);
 }

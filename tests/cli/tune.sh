@@ -100,7 +100,7 @@ same() {
     mkdir -p "$work/cache" && cp "$work/a.json" "$work/cache/costs.json"
     expect 0 'T = 4: .*([0-9]+) of \1 ops measured' "$MAINSTEM" compile $moe $auto
     expect 0 '([0-9]+) of \1 ops measured' "$MAINSTEM" report $moe --explain-streams -o "$work/page.html"
-    expect 0 "silu_mul.linear' \(3 ops, 750.0 us\) forks to 'side': .*it saves 750.0 us, .*\(measured\)" "$MAINSTEM" compile $moe $auto
+    expect 0 "shared.silu_mul' \(2 ops, 500.0 us\) forks to 'side': .*it saves 500.0 us, .*\(measured\)" "$MAINSTEM" compile $moe $auto
     expect 0 'the file pins ops' "$MAINSTEM" compile $moe -q --explain-streams
     sed 's/"kernel":"[0-9a-f]*"/"kernel":"00000000000000aa"/' "$work/a.json" >"$work/b.json"
     expect 0 "has 'linear\(.*, but of another kernel: it does not count" "$MAINSTEM" compile $moe -q --remarks=streams --costs="$work/b.json"
