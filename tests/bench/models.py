@@ -249,8 +249,10 @@ class Plan:
         found = self.rows()
         lines = [f"Context {self.a.context}, medians of {self.a.iters} replays (PyTorch {self.a.replays}), microseconds a step", ""]
         lines += markdown(found)
-        if left_out(found):
-            lines += ["", "Variants of PyTorch without a time:"] + left_out(found)
+        stopped = [f"- {j.name} ended with {j.code} before all was measured: a variant that is not named has no time"
+                   for j in {id(other): other for _, other in self.of_model.values() if other and not other.ok}.values()]  # fmt: skip
+        if left_out(found) or stopped:
+            lines += ["", "Variants of PyTorch without a time:"] + left_out(found) + stopped
         if self.errors:
             lines += ["", "Distance from float64 of the last hidden state, full width:", ""] + error_lines([e.load() for e in self.errors])
         return lines

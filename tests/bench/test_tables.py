@@ -245,6 +245,21 @@ class Whole(unittest.TestCase):
         self.assertIn("nvcc, nvfp4", run.stderr)
         self.assertNotIn("nvcc, nvfp4", again.stderr)  # it is there already
 
+    def test_stopped(self):
+        arguments = models.arguments(["kimi_k25_rank", "--tokens", "1", "--results", os.path.join(SCRATCH, "stopped")])
+        os.environ["MAINSTEM"], old = FAKE, os.environ.get("MAINSTEM")
+        plan = models.Plan(arguments)
+        mine, other = plan.of_model["kimi_k25_rank"]
+        with open(mine.result, "w") as f:
+            json.dump(result(main=1000.0, one=1000.0), f)
+        with open(other.result, "w") as f:
+            json.dump(dict(torch={"1": dict(us={"eager-gather-one": 6000.0}, missing={}, floor=1000.0)}), f)
+        mine.code, other.code = 0, 124
+        text = "\n".join(plan.report())
+        self.assertIn("6000 | eager-gather-one", text)
+        self.assertIn("- kimi_k25_rank, PyTorch ended with 124 before all was measured", text)
+        os.environ["MAINSTEM"] = old or ""
+
     def test_failure(self):
         run = self.run_it("deepseek_v2_lite", "--again", "-D", "FAIL=1")
         self.assertEqual(run.returncode, 1)

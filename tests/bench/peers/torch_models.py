@@ -21,7 +21,7 @@ compiles, with few layers, into the cache of TORCHINDUCTOR_CACHE_DIR; several of
 
 import argparse
 import json
-import math
+import os
 import signal
 import statistics
 import sys
@@ -419,6 +419,13 @@ class Bench:
             self.variant(row, min(measured, key=measured.get).replace("-one", "-dual"), state, True)
 
 
+def write(path, result):
+    """In one piece, after each token count: whoever has to stop this has what was measured."""
+    with open(path + ".new", "w") as f:
+        json.dump(result, f, indent=1)
+    os.replace(path + ".new", path)
+
+
 def measure_all(torch, a, c):
     bandwidth = copy_bandwidth(torch)
     b = Bench(torch, a, c)
@@ -429,8 +436,9 @@ def measure_all(torch, a, c):
             floor = floor_bytes(c, t, a.context, chosen_experts(torch, c, b.weights, t)) / bandwidth * 1e6
             row = result["torch"].setdefault(t, dict(us={}, missing={}, floor=floor))
             b.tokens(t, row, compiled)
-    result["seconds"] = time.monotonic() - b.begin
-    return result
+            result["seconds"] = time.monotonic() - b.begin
+            if a.json and not a.warm:
+                write(a.json, result)
 
 
 def main():
@@ -457,10 +465,7 @@ def main():
     c = dict(CONFIGS[a.model])
     c["layers"] = dense_layers(c) + 1 if a.warm else a.layers or c["layers"]
     with torch.no_grad():
-        result = measure_all(torch, a, c)
-    if a.json and not a.warm:
-        with open(a.json, "w") as f:
-            json.dump(result, f, indent=1)
+        measure_all(torch, a, c)
     return 0
 
 
