@@ -105,8 +105,11 @@ static struct stem_compiled *compile(struct stem_cli_compile *c)
     if (!c->gpu || c->args.options.matmul != STEM_MATMUL_AUTO || !r->plan || !stem_plan_has_matmul(r->plan) ||
         stem_cublaslt_present())
         return r;
-    fputs("mainstem: note: cuBLASLt is faster for some products here, but cannot be found (MAINSTEM_CUBLASLT, MAINSTEM_CUDA): "
-          "our own kernels do them\n", stderr);
+    static bool said; /* a command may compile several schedules */
+    if (!said)
+        fputs("mainstem: note: cuBLASLt is faster for some products here, but cannot be found (MAINSTEM_CUBLASLT, MAINSTEM_CUDA): "
+              "our own kernels do them\n", stderr);
+    said = true;
     c->args.options.matmul = STEM_MATMUL_OWN;
     stem_compiled_free(r);
     return stem_pipeline(&c->args);

@@ -28,6 +28,10 @@ without_cublaslt() {
     local CUBLASLT=/nowhere
     on_stand_in "$@"
 }
+count_notes() {
+    "$@" 2>&1 | grep -c '^mainstem: note: '
+    return 0
+}
 # STATUS PATTERN COMMAND...: the exit status, and a line of what it says.
 expect() {
     local want=$1 pattern=$2 status out
@@ -112,6 +116,12 @@ same() {
         "$MAINSTEM" compile $moe -q --remarks=library --costs="$work/b.json"
     expect 0 'route.linear: our own kernel \(measured: 250.0 us of our own, 250.0 us by cuBLASLt\)' \
         "$MAINSTEM" compile $moe -q --remarks=library --costs="$work/a.json"
+    # what is compiled to run here does without what is not here, says so once, and has fewer ops then
+    expect 0 '^mainstem: note: cuBLASLt is faster for some products here, but cannot be found' \
+        without_cublaslt bench $moe --dim T=4 --iters=1 --ways=one,chosen --costs="$work/b.json"
+    expect 0 '^1$' count_notes without_cublaslt bench $moe --dim T=4 --iters=1 --ways=one,chosen --costs="$work/b.json"
+    expect 0 '^0$' count_notes on_stand_in bench $moe --dim T=4 --iters=1 --ways=one,chosen --costs="$work/b.json"
+    expect 3 'no cuBLASLt: .*--matmul=own' without_cublaslt bench $moe --dim T=4 --iters=1 --ways=one --matmul=cublaslt
     expect 0 'ops and .* pairs measured' without_cublaslt tune $moe --dim T=1,4 -o "$work/d.json"
     expect 1 '^0$' grep -c matmul "$work/d.json"
     expect 0 'ops and .* pairs measured' on_stand_in tune $moe --dim T=1,4 --matmul=own -o "$work/e.json"
