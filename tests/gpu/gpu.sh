@@ -89,6 +89,16 @@ check "$SRCDIR/tests/gpu/attention_ops.stem" --dim T=1,4,40 --compare=cpu
 check "$SRCDIR/tests/gpu/attention_ops.stem" --chaos --poison
 check "$SRCDIR/tests/gpu/format_ops.stem" --dim T=1,4,16,40,200 --compare=cpu
 check "$SRCDIR/tests/gpu/format_ops.stem" --chaos --poison
+# Products by cuBLASLt, however few tokens.
+for by in capture nodes record eager; do
+    check "$SRCDIR/tests/gpu/products.stem" --dim T=1,17,128,300 --matmul=cublaslt --by=$by --poison
+done
+check "$SRCDIR/tests/gpu/products.stem" --dim T=1,17,128 --matmul=cublaslt --compare=cpu
+check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --chaos --poison --by=nodes
+check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --memory=pool --by=eager --poison
+check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --audit --by=nodes
+check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --profile=/dev/null --by=nodes
+same_bits "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt
 # Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.
 iters=200
 for case in "$SRCDIR"/tests/cases/c*.stem; do
