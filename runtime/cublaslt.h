@@ -15,7 +15,8 @@ struct stem_cublaslt {
 #undef X
 };
 
-/* $MAINSTEM_CUBLASLT, else what the process has, else where NVRTC is looked for. On failure nothing stays loaded; STEM_E_LIBRARY. */
+/* $MAINSTEM_CUBLASLT, else what the process has, else where NVRTC is looked for. On failure nothing stays loaded;
+ * STEM_E_LIBRARY. */
 enum stem_status stem_cublaslt_load(struct stem_cublaslt *l, struct stem_rt_error *err);
 void stem_cublaslt_unload(struct stem_cublaslt *l);
 /* Whether it can be loaded here, and whether a plan has products for it: for those who compile a program and run it at

@@ -202,7 +202,8 @@ static enum stem_status prepare(struct stem_exec *e, uint32_t variant, uint32_t 
     b->at = more;
     b->at[b->n++] = (struct product){.p = p};
     int code = describe(b, &b->at[at]);
-    enum stem_status s = code ? fail_blas(b, code, "describing a product to cuBLASLt", err) : choose(e, &b->at[at], &v->ops[op], anywhere, err);
+    enum stem_status s = code ? fail_blas(b, code, "describing a product to cuBLASLt", err)
+                              : choose(e, &b->at[at], &v->ops[op], anywhere, err);
     if (s)
         stem_error_at_op(err, e->plan, v, op);
     return s;

@@ -168,7 +168,7 @@ static void check_matmul(struct stem_check *c, uint32_t op)
         (y->tensor.dtype != type && y->tensor.dtype != STEM_F32))
         MALFORMED(c, op, "%s is a product but its operands are not x[.., K], w[N, K], y[.., N] and a workspace",
                   stem_check_op_text(c, op));
-    else if (c->v->buffers[space->tensor.buffer].kind != STEM_BUFFER_TEMP)
+    else if (space->tensor.buffer < c->v->n_buffers && c->v->buffers[space->tensor.buffer].kind != STEM_BUFFER_TEMP)
         MALFORMED(c, op, "%s works in '%s', which is the caller's", stem_check_op_text(c, op),
                   c->v->buffers[space->tensor.buffer].name);
 }

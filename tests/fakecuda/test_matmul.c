@@ -301,7 +301,8 @@ static void without(void)
 static void same_choice(void)
 {
     const char *dims = "T=1024", *wide = "H=2048";
-    const struct stem_program_options rows[] = {{.one_stream = true}, {.no_fuse = true}, {.pdl = "off"}, {.ignore_pins = true}, {.order = "side-first"}};
+    const struct stem_program_options rows[] = {
+        {.one_stream = true}, {.no_fuse = true}, {.pdl = "off"}, {.ignore_pins = true}, {.order = "side-first"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct stem_program_options o = rows[i];
         o.dims = &dims;
@@ -314,18 +315,21 @@ static void same_choice(void)
     }
 }
 
+#define W1 "\"dtype\":\"bf16\",\"dim\":[128,64],\"stride\":[64,1]}"
+#define MATMUL "\"work\":\"matmul\""
+
 /* A plan reads back, and one whose product is not what it says is no plan. */
 static void damaged(void)
 {
     static const struct {
         const char *from, *to, *says;
     } rows[] = {
-        {"\"dtype\":\"bf16\",\"dim\":[128,64],\"stride\":[64,1]}", "\"dtype\":\"f16\",\"dim\":[128,64],\"stride\":[64,1]}", "a product is of bf16 or f16"},
-        {"\"dim\":[128,64],\"stride\":[64,1]}", "\"dim\":[64,64],\"stride\":[64,1]}", "not the shapes of"},
-        {"\"dim\":[128,64],\"stride\":[64,1]}", "\"dim\":[128,64],\"stride\":[32,1]}", "all contiguous"},
-        {"\"dtype\":\"u8\",\"dim\":[4194304],\"stride\":[1]}", "\"dtype\":\"i32\",\"dim\":[16],\"stride\":[1]}", "not the shapes of"},
-        {"\"work\":\"matmul\",\"operands\":[", "\"work\":\"matmul\",\"operands\":[null,", "x, w, y and workspace"},
-        {"\"work\":\"matmul\"", "\"work\":\"matmul\",\"scalars\":[{\"i32\":1}]", "no scalars"},
+        {W1, "\"dtype\":\"f16\",\"dim\":[128,64],\"stride\":[64,1]}", "a product is of bf16 or f16"},
+        {W1, "\"dtype\":\"bf16\",\"dim\":[64,64],\"stride\":[64,1]}", "not the shapes of"},
+        {W1, "\"dtype\":\"bf16\",\"dim\":[128,64],\"stride\":[32,1]}", "all contiguous"},
+        {"\"dtype\":\"u8\",\"dim\":[4194304],", "\"dtype\":\"i32\",\"dim\":[16],", "not the shapes of"},
+        {MATMUL ",\"operands\":[", MATMUL ",\"operands\":[null,", "x, w, y and workspace"},
+        {MATMUL, MATMUL ",\"scalars\":[{\"i32\":1}]", "no scalars"},
     };
     struct stem_jit *jit = compile("cublaslt", "T=8");
     char *json = stem_plan_to_json(stem_jit_plan(jit)), *error = NULL;
@@ -372,7 +376,8 @@ static bool one_failure(const struct stem_plan *plan, enum path path, uint64_t n
     ok = stop(&p) && ok;
     fakecuda_own(false);
     if (!ok) {
-        fprintf(stderr, "\npath %d, call %llu (%s): %d %s\n", path, (unsigned long long)n, fakecuda_failed_call(), s, p.err.message);
+        fprintf(stderr, "\npath %d, call %llu (%s): %d %s\n", path, (unsigned long long)n, fakecuda_failed_call(), s,
+                p.err.message);
         ++*bad;
     }
     return failed;
@@ -399,4 +404,5 @@ __attribute__((constructor)) static void begin(void)
 
 UNIT_MAIN("runtime: products by cuBLASLt", {"every path", every_path}, {"updates", updates}, {"refused", refused},
           {"without the library", without},
-          {"the same choice in every schedule", same_choice}, {"damaged plans", damaged}, {"every call fails once", every_call_fails_once})
+          {"the same choice in every schedule", same_choice}, {"damaged plans", damaged},
+          {"every call fails once", every_call_fails_once})
