@@ -143,6 +143,7 @@ struct stem_plan_kernel {
     uint32_t max_smem; /* largest dynamic shared memory of any launch, bytes */
     bool waits; /* its code executes griddepcontrol.wait before its first dependent access */
     uint32_t early; /* bit i: it may read operand i before that wait */
+    bool ahead; /* it lets its successor start before that wait, not after it */
 };
 
 struct stem_plan_extern {

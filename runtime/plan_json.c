@@ -413,6 +413,7 @@ static void write_tables(struct text *t, const struct stem_plan *p)
         put_true(t, "waits", p->kernels[i].waits);
         if (p->kernels[i].early)
             put_int(t, "early", p->kernels[i].early);
+        put_true(t, "ahead", p->kernels[i].ahead);
         put(t, "}");
     }
     put(t, "]");

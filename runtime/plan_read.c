@@ -293,6 +293,7 @@ static void read_kernel(struct stem_reader *r, const json_t *json, struct stem_p
     k->max_smem = stem_get_u32(r, &o, "max_smem");
     k->waits = stem_get_flag(r, &o, "waits");
     k->early = (uint32_t)stem_get_int_or(r, &o, "early", 0, UINT32_MAX, 0);
+    k->ahead = stem_get_flag(r, &o, "ahead");
     stem_read_close(r, &o);
 }
 

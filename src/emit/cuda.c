@@ -21,6 +21,7 @@ struct kernel {
     uint32_t max_smem;
     bool waits;
     uint32_t early;
+    bool ahead;
     uint32_t header[8]; /* indices into headers */
     uint32_t n_headers;
     uint32_t index;
@@ -88,6 +89,7 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
         k->code = stem_arena_strdup(u->arena, l->code);
         k->waits = l->waits;
         k->early = l->early;
+        k->ahead = l->ahead;
         for (int i = 0; i < 8 && l->headers[i]; i++)
             need_header(u, k, l->headers[i]);
     }
@@ -136,7 +138,7 @@ struct stem_plan_kernel stem_cuda_kernel(const struct stem_cuda *u, uint32_t i)
 {
     const struct kernel *k = u->kernels.at[i];
     return (struct stem_plan_kernel){
-        .name = k->name, .max_smem = k->max_smem, .waits = k->waits, .early = k->early};
+        .name = k->name, .max_smem = k->max_smem, .waits = k->waits, .early = k->early, .ahead = k->ahead};
 }
 
 static uint32_t count_lines(const char *s, size_t len)

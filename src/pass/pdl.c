@@ -4,13 +4,17 @@
  *
  * An op may be if it is a kernel that waits in its code, and the previous op of its stream in the segment is a kernel
  * too. Only the edge between these two becomes programmatic; what the op has waited for on other streams stays full.
- * That is safe over any number of kernels in a row: every kernel waits for its predecessors before it lets its
- * successor start, so whatever precedes the predecessor has completed when a kernel starts, and the predecessor itself
- * when its wait returns. Reads, writes and bytes that are used again are ordered alike, since all of them come after
- * the wait.
+ * That is safe over any number of kernels in a row: every block of a kernel waits for its predecessor's end, so that
+ * one has not ended before all that precedes it has; when a kernel's own wait returns, all of these have completed.
+ * Reads, writes and bytes that are used again are ordered alike, since all of them come after the wait.
  *
- * A kernel may read some of its operands before it waits: weights, and what had completed before its predecessor
- * started. If the predecessor, or something beside it, writes such an operand, the kernel is launched as usual.
+ * Kernels that are done soon after their wait let their successor start ahead of it, so that this one's way to a
+ * multiprocessor and its weights are behind it when they end. The successor's wait is still for their end, which comes
+ * after that of what they wait for.
+ *
+ * A kernel may read some of its operands before it waits: weights, and what had completed when it started, which is
+ * what precedes its predecessor, or, behind one that lets it start ahead, what had completed when that one started. If
+ * something else writes such an operand, the kernel is launched as usual.
  */
 #include "pass/pdl.h"
 
@@ -18,7 +22,7 @@
 #include "pass/graph.h"
 
 struct launch {
-    bool kernel, waits;
+    bool kernel, waits, ahead;
     uint32_t early;
 };
 
@@ -26,18 +30,18 @@ static struct launch launch_of(const struct stem_program *p, const struct stem_o
                                struct stem_arena *a)
 {
     if (op->class == STEM_OP_KERNEL)
-        return (struct launch){true, p->decls.at[op->decl].waits, 0};
+        return (struct launch){.kernel = true, .waits = p->decls.at[op->decl].waits};
     if (op->class == STEM_OP_EXTERN || !op->def->lower)
-        return (struct launch){false, false, 0};
+        return (struct launch){0};
     struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
     struct stem_concrete c;
     struct stem_lowered l = {0};
     stem_op_concrete(p, op, tensor, &c);
     op->def->lower(&c, t, a, &l);
-    return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits, l.early};
+    return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits, l.ahead, l.early};
 }
 
-/* Had all that wrote the operands in `early` of op `to` completed before op `before` started? */
+/* Had all that wrote the operands in `early` of op `to` completed when op `before` had waited? */
 static bool early_is_old(const struct stem_program *p, const struct stem_hb *hb, const uint32_t *first_dep,
                          struct stem_op_id to, uint32_t early, struct stem_op_id before)
 {
@@ -70,6 +74,7 @@ static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
     const struct stem_target *t = &ctx->options->target;
     struct stem_op_id last[STEM_MAX_STREAMS]; /* the kernel that the stream issued last in this segment, or NO_OP */
+    struct stem_op_id sure[STEM_MAX_STREAMS]; /* what precedes this one has completed when the stream's next op starts */
     const struct stem_hb *hb = stem_hb_new(ctx->scratch, p, false);
     const uint32_t *first_dep = first_deps(p, ctx->scratch);
     struct stem_arena *lowering = stem_arena_new(); /* emptied every few ops */
@@ -78,13 +83,15 @@ static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
         struct stem_op_id id = p->sched.order.at[i];
         struct stem_op *op = stem_op_at(p, id);
         for (uint32_t s = 0; op->segment != segment && s < p->streams.len; s++)
-            last[s] = STEM_NO_OP;
+            last[s] = sure[s] = STEM_NO_OP;
         segment = op->segment;
         struct launch l = launch_of(p, op, t, lowering);
         struct stem_op_id *before = &last[op->stream.n];
         op->programmatic = l.kernel && l.waits && before->n != STEM_NONE &&
-                           early_is_old(p, hb, first_dep, id, l.early, *before);
+                           early_is_old(p, hb, first_dep, id, l.early, sure[op->stream.n]);
         *before = l.kernel ? id : STEM_NO_OP;
+        if (!l.ahead || !op->programmatic)
+            sure[op->stream.n] = id;
         if (i % 64 == 63) {
             stem_arena_free(lowering);
             lowering = stem_arena_new();

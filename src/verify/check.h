@@ -21,6 +21,7 @@ struct stem_check_event {
 struct stem_check_stream {
     uint32_t tick;    /* ticks so far */
     uint32_t last_op; /* last op issued in this segment, STEM_NONE */
+    uint32_t sure;    /* when the next op starts, what happens before this one has completed; STEM_NONE as last_op */
     bool joined;      /* main, or ordered after the start of this segment */
     uint32_t *pending; /* ops that the next op depends on in the graph, ascending */
     uint32_t n_pending, cap_pending;

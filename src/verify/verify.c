@@ -196,11 +196,12 @@ static void early_fault(struct stem_check *c, uint32_t op, uint32_t writer, uint
 }
 
 /* The kernel reads some operands before it waits. What wrote them must have completed when the op starts, which it
- * does once its predecessor has waited for all that precedes that. */
+ * does once its predecessor has waited for all that precedes that; behind one that starts its successor ahead of that
+ * wait, once that one could start. */
 static void read_early(struct stem_check *c, uint32_t op)
 {
     const struct stem_plan_op *o = &c->v->ops[op];
-    uint32_t early = c->plan->kernels[o->kernel].early, before = c->streams[o->stream].last_op;
+    uint32_t early = c->plan->kernels[o->kernel].early, before = c->streams[o->stream].sure;
     for (uint32_t k = 0; before != STEM_NONE && k < o->n_operands && k < 32; k++) {
         uint32_t buffer = o->operands[k].tensor.buffer;
         if (!(early >> k & 1) || buffer == STEM_NONE)
@@ -269,6 +270,8 @@ static void issue(struct stem_check *c, uint32_t op)
            sizeof(uint32_t) * c->plan->n_streams);
     note_writes(c, op);
     s->last_op = op;
+    if (!o->programmatic || o->work != STEM_WORK_LAUNCH || !c->plan->kernels[o->kernel].ahead)
+        s->sure = op;
 }
 
 static void end_segment(struct stem_check *c)
@@ -279,7 +282,7 @@ static void end_segment(struct stem_check *c)
             stem_check_fault(c, STEM_E_VERIFY_JOIN, op, STEM_NONE,
                              "segment %u ends while %s may still run: stream %s does not wait for it", c->segment,
                              stem_check_op_text(c, op), c->plan->streams[0]);
-        c->streams[s].last_op = STEM_NONE;
+        c->streams[s].last_op = c->streams[s].sure = STEM_NONE;
         c->streams[s].joined = s == 0;
         c->streams[s].n_pending = 0;
     }
@@ -325,7 +328,7 @@ static void check_variant(struct stem_check *c)
     c->buffers = STEM_NEW_ARRAY(c->arena, struct stem_check_buffer, v->n_buffers);
     c->resource = STEM_NEW_ARRAY(c->arena, uint32_t, (size_t)p->n_resources * p->n_streams);
     for (uint32_t s = 0; s < p->n_streams; s++) {
-        c->streams[s].last_op = STEM_NONE;
+        c->streams[s].last_op = c->streams[s].sure = STEM_NONE;
         c->streams[s].joined = s == 0;
     }
     stem_check_memory_new(c);

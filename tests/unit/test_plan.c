@@ -202,7 +202,7 @@ static struct stem_plan *rich(void)
     memcpy(kept, edges, v->n_edges * sizeof *kept);
     free(edges);
     v->edges = kept;
-    static const struct stem_plan_kernel kernels[] = {{"k", 2048, true, 6}};
+    static const struct stem_plan_kernel kernels[] = {{"k", 2048, true, 6, true}};
     static const struct stem_plan_extern externs[] = {{"sum_ranks", "libranks.so"}, {"other", NULL}};
     static const char *const resources[] = {"comm"};
     static const int32_t priorities[] = {0, -1};
@@ -233,6 +233,7 @@ static void round_trip(void)
     CU_ASSERT_EQUAL(again->variants[0].ops[1].memset_value, 255);
     CU_ASSERT(again->n_counters == 37 && op->counter == 32 && op->n_counters == 4 && op[3].counter == 36);
     CU_ASSERT_EQUAL(again->priorities[1], -1);
+    CU_ASSERT(again->kernels[0].ahead && again->kernels[0].early == 6);
     UNIT_SAME_TEXT(again->variants[0].buffers[0].name, "h\"\\\n\xc3\xa9");
     CU_ASSERT_PTR_NULL(again->externs[1].library);
     CU_ASSERT_EQUAL(stem_plan_find_variant(again, (int64_t[]){4}), 0);

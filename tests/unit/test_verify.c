@@ -225,7 +225,7 @@ static void programmatic_extern(struct subject *s)
 
 static void kernel_that(struct subject *s, bool waits)
 {
-    static const struct stem_plan_kernel kernels[] = {{"k0", 0, false, 0}, {"k1", 0, true, 0}};
+    static const struct stem_plan_kernel kernels[] = {{"k0", 0, false, 0, false}, {"k1", 0, true, 0, false}};
     s->p->kernels = kernels;
     s->p->n_kernels = 2;
     for (uint32_t i = 0; i < s->v->n_ops; i++) {
@@ -282,36 +282,27 @@ static void memset_counts(struct subject *s)
     s->ops[0].n_counters = 1;
 }
 
-/* The last op is launched programmatically and its kernel reads the operands in `early` before it waits. */
-static void read_early(struct subject *s, const struct stem_plan_kernel *kernel)
+/* The last op is launched programmatically and its kernel reads the operands in `early` before it waits; if `ahead`, the
+ * op before it is and does the same, and starts it ahead of its own wait. */
+static void read_early(struct subject *s, uint32_t early, bool ahead)
 {
+    struct stem_plan_kernel *kernel = stem_plan_alloc(s->p, sizeof *kernel);
+    *kernel = (struct stem_plan_kernel){.name = "k", .waits = true, .early = early, .ahead = ahead};
     kernel_that(s, false);
     s->p->kernels = kernel;
     s->p->n_kernels = 1;
     s->ops[s->v->n_ops - 1].programmatic = true;
+    s->ops[s->v->n_ops - 2].programmatic = ahead;
     struct stem_plan_edge *edges;
     CU_ASSERT_EQUAL_FATAL(stem_plan_derive_edges(s->v, s->p->n_streams, &edges), s->v->n_edges);
     memcpy(s->edges, edges, sizeof *edges * s->v->n_edges);
     free(edges);
 }
 
-static void first_early(struct subject *s)
-{
-    static const struct stem_plan_kernel kernel = {"k", 0, true, 1};
-    read_early(s, &kernel);
-}
-
-static void second_early(struct subject *s)
-{
-    static const struct stem_plan_kernel kernel = {"k", 0, true, 2};
-    read_early(s, &kernel);
-}
-
-static void result_early(struct subject *s)
-{
-    static const struct stem_plan_kernel kernel = {"k", 0, true, 4};
-    read_early(s, &kernel);
-}
+static void first_early(struct subject *s) { read_early(s, 1, false); }
+static void second_early(struct subject *s) { read_early(s, 2, false); }
+static void result_early(struct subject *s) { read_early(s, 4, false); }
+static void behind_ahead(struct subject *s) { read_early(s, 1, true); }
 
 static void huge_block(struct subject *s)
 {
@@ -347,6 +338,7 @@ static void nothing(struct subject *s)
 #define INPLACE "input h; output y; state c; s@A R{c} W{z}; m@M R{h} inout{c>c2}; j@M R{z,c2} W{y}"
 
 #define TWO "input h; output y; a@M R{h} W{r}; b@M R{r} W{q}; c@M R{r,q} W{y}"
+#define SKIP "input h; output y; a@M R{h} W{r}; b@M R{h} W{q}; c@M R{r,q} W{y}"
 
 static const struct {
     const char *what, *program;
@@ -361,6 +353,7 @@ static const struct {
     {"a legal programmatic launch", CHAIN, programmatic_allowed, 0, ""},
     {"a read before the wait of what is complete", TWO, first_early, 0, ""},
     {"a read before the wait of an input", "input h; output y; a@M R{h} W{r}; b@M R{r,h} W{y}", second_early, 0, ""},
+    {"a read before the wait, two behind its writer", SKIP, first_early, 0, ""},
     {"a stream that is not there", CHAIN, bad_stream, 3001, "op 1 ('b') has a stream, segment or resource that does"},
     {"a buffer that is not there", CHAIN, bad_buffer, 3001, "operand 0 of 'a'"},
     {"a write to a weight", CHAIN, write_weight, 3001, "'a' (op 0, stream main) writes to the weight 'h'"},
@@ -394,6 +387,7 @@ static const struct {
     {"a programmatic edge alone", CHAIN, programmatic_edge_only, 3015, "the consumer is launched as an ordinary one"},
     {"a read of the predecessor's before the wait", TWO, second_early, 3015, "reads operand 1 before it waits; 'b'"},
     {"a read of another stream's before the wait", FORK, second_early, 3015, "which may still run when 'm' (op 1"},
+    {"a read behind one that starts it ahead", SKIP, behind_ahead, 3015, "reads operand 0 before it waits; 'a' (op 0, stream main)"},
     {"a write before the wait", TWO, result_early, 3015, "writes operand 2, which its kernel 'k' touches"},
     {"an edge missing", CHAIN, lost_edge, 3016, "the graph lacks the edge from 'a' (op 0, stream main) to 'b'"},
     {"no continuation", CHAIN, false_continuation, 3016, "marked as a continuation"},
@@ -540,7 +534,7 @@ static struct deep deep_new(uint32_t layers)
 {
     static const char *const streams[] = {"main", "side"};
     static const int32_t priorities[2];
-    static const struct stem_plan_kernel kernels[] = {{"k", 0, false, 0}};
+    static const struct stem_plan_kernel kernels[] = {{"k", 0, false, 0, false}};
     struct deep d = {.p = stem_plan_new()};
     struct stem_plan_variant *v = stem_plan_alloc(d.p, sizeof *v);
     struct stem_plan_segment *segment = stem_plan_alloc(d.p, sizeof *segment);

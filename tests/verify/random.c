@@ -308,7 +308,7 @@ static void choose_programmatic(struct draft *d)
 static struct stem_plan *finish(struct draft *d, const struct steps *s)
 {
     static const char *const streams[] = {"main", "a", "b"}, *const resources[] = {"comm"};
-    static const struct stem_plan_kernel kernels[] = {{"k_waits", 0, true, 0}, {"k_plain", 0, false, 0}};
+    static const struct stem_plan_kernel kernels[] = {{"k_waits", 0, true, 0, false}, {"k_plain", 0, false, 0, false}};
     static const int32_t priorities[3];
     struct stem_plan *p = STEM_NEW(d->arena, struct stem_plan);
     struct stem_plan_variant *v = STEM_NEW(d->arena, struct stem_plan_variant);

@@ -27,7 +27,8 @@ __device__ __forceinline__ void stem_wait()
 }
 
 /* Lets the next kernel's blocks be scheduled; its own stem_wait() still waits for this kernel's end. Comes after
- * stem_wait(): a kernel starts only when all that precedes its predecessor has completed. */
+ * stem_wait(), so that a kernel starts only when all that precedes its predecessor has completed; or before it, in
+ * kernels that say so (`ahead` in ops/op.h). */
 __device__ __forceinline__ void stem_launch_dependents()
 {
 #if STEM_PDL && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

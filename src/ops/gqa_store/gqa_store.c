@@ -147,6 +147,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
         .n_scalars = 8,
         .waits = true,
+        .ahead = true,
     };
     l->code =
         stem_arena_printf(a, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", 32 * WARPS, l->kernel, body);

@@ -24,8 +24,8 @@ stem_gqa_store(T *k, T *v, const T *x, const T *q_norm, const T *k_norm, const P
 #pragma unroll
         for (int i = 0; i < V; i++)
             turn[e][i] = lane + 32 * e < UNITS ? turns[(lane + 32 * e) * V + i] : 0;
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (last)
         return;
     const T *from = x + token * token_stride + h * head_stride;

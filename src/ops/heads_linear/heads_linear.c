@@ -164,6 +164,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         ")\n{\n    stem_heads_%s<%s, %s, %s, %s>(x, w, y, tokens, heads, n, k, xt, xh, wh, wr);\n}\n",
         32 * parts, l->kernel, in, in, out, s.flip ? "transposed" : "rows", in, out, shape, early ? "true" : "false");
     l->early = early ? 1u << 1 : 0;
+    l->ahead = s.flip; /* stem_heads_tile */
     l->grid[0] = (uint32_t)(s.heads * (s.flip ? (s.n + TILE - 1) / TILE : (s.n + 15) / 16));
     l->grid[1] = (uint32_t)((s.tokens + 8 * nt - 1) / (8 * nt));
     l->block[0] = 32 * parts;

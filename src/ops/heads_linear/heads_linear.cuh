@@ -114,8 +114,8 @@ __device__ __forceinline__ void stem_heads_tile(const E *x, const E *w, O *y, in
     uint4 r[4];
     if (EARLY)
         stem_heads_load(r, from + warp * 16 * wr, wr, inside && warp * 16 < k);
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (!EARLY)
         stem_heads_load(r, from + warp * 16 * wr, wr, inside && warp * 16 < k);
     float acc[4][NT][4] = {};

@@ -25,8 +25,8 @@ __device__ __forceinline__ void stem_mla_store(T *cache, const T *kv, const T *n
         for (int k = 0; k < PAIRS; k++)
             turn[k] = turns[threadIdx.x * PAIRS + k];
     }
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     kv += token * kv_row;
     long long position = pos[token], row = slot[token];
     float sum = 0.0f;
@@ -73,8 +73,8 @@ __device__ __forceinline__ void stem_mla_query_plain(const E *q, const E *w, con
 {
     long long id = (long long)blockIdx.x * blockDim.x + threadIdx.x, row = id / (n + R), token = row / heads;
     int h = (int)(row - token * heads), column = (int)(id - row * (n + R));
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (token >= tokens)
         return;
     q += token * qt + h * qh;

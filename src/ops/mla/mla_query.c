@@ -111,7 +111,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .grid = {1, 1, 1},
                                .block = {quick ? 32 * parts : PLAIN_THREADS, 1, 1},
                                .early = quick && early ? 1u << 1 : 0,
-                               .waits = true};
+                               .waits = true,
+                               .ahead = true};
     scalars(c, &s, l);
     if (!quick) {
         l->headers[1] = "rope";
@@ -129,8 +130,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                 "k, qt, qh, wh, wk, "
                                 "(long long)heads * width, width);\n"
                                 "    } else {\n"
-                                "        stem_wait();\n"
                                 "        stem_launch_dependents();\n"
+                                "        stem_wait();\n"
                                 "        stem_rope_block<%d, 8, %s>(q + h * qh + k, pos, y + h * width + n, turns, "
                                 "(float)%.17g, m0, "
                                 "min(tokens, m0 + %u), qt, (long long)heads * width);\n"

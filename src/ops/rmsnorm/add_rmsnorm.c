@@ -122,6 +122,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
         .n_scalars = 2,
         .waits = true,
+        .ahead = true,
     };
     const char *th = stem_c_type(h->dtype), *tw = stem_c_type(w->dtype);
     l->code = stem_arena_printf(arena,

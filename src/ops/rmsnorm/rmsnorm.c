@@ -122,6 +122,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
         .n_scalars = 3,
         .waits = true,
+        .ahead = true,
     };
     l->code = stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s%s",
                                 STEM_NORM_MAX_THREADS,

@@ -38,8 +38,8 @@ __device__ __forceinline__ void stem_add_rmsnorm(const Sum &made, const W *weigh
     float sum = 0.0f;
     h += blockIdx.x * n;
     y += blockIdx.x * n;
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (K > 0) {
         stem_vec<W, V> w[KEPT];
 #pragma unroll
@@ -81,8 +81,8 @@ __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, 
     constexpr int KEPT = K > 0 ? K : 1;
     stem_vec<T, V> v[KEPT];
     float sum = 0.0f;
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (K > 0) {
         stem_vec<W, V> w[KEPT];
 #pragma unroll
