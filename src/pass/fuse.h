@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the parts of the fuse pass share: fuse.c (pointwise ops into one another), fuse_epilogue.c (into the op that
- * makes what they read), fuse_norm.c (a sum and the normalisation of it).
+ * makes what they read), fuse_norm.c (a sum and the normalisation of it), fuse_heads.c (the end of an attention and
+ * the product behind it).
  */
 #ifndef STEM_PASS_FUSE_H
 #define STEM_PASS_FUSE_H
@@ -46,8 +47,9 @@ const char *stem_fuse_text(const struct stem_fuse *s, const char *text); /* inte
  * on main still. */
 void stem_fuse_early(struct stem_program *p, struct stem_pass_ctx *ctx);
 
-/* fuse_epilogue.c, fuse_norm.c */
+/* fuse_epilogue.c, fuse_norm.c, fuse_heads.c */
 void stem_fuse_epilogues(struct stem_fuse *s);
 void stem_fuse_norms(struct stem_fuse *s);
+void stem_fuse_heads(struct stem_fuse *s);
 
 #endif

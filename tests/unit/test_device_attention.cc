@@ -8,6 +8,7 @@
 #include "common/common.cuh"
 #include "linear/stream.cuh"
 #include "linear/linear.cuh"
+#include "heads_linear/heads_linear.cuh"
 #include "attention/attention.cuh"
 #include "attention/gqa_part.cuh"
 #include "attention/mla_part.cuh"
@@ -15,6 +16,7 @@
 #include "index_scores/index_scores.cuh"
 #include "index_scores/index_part.cuh"
 #include "top_k/top_k.cuh"
+#include "attention_heads/attention_heads.cuh"
 
 #include "emulate/check.h"
 
@@ -41,7 +43,7 @@ struct sequences {
 
 /* ---- the two launches ---- */
 
-template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE, int WARPS>
+template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE, int WARPS, int BATCH>
 static void combine(const char *what, array<float> &acc, array<float> &ml, array<int> &lens, int tokens, int heads,
                     int most, int parts)
 {
@@ -54,10 +56,38 @@ static void combine(const char *what, array<float> &acc, array<float> &ml, array
     unsigned outputs = (unsigned)(tokens * heads * (D / SLICE));
     for (array<E> &out : y)
         emu_launch({(outputs * WARPS + 7) / 8, 1, 1}, 256, 1, 0, [&] {
-            stem_attention_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, WARPS>(
+            stem_attention_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, WARPS, BATCH>(
                 acc.data(), ml.data(), lens.data(), out.data(), tokens, heads, most, parts);
         });
     compare(what, y[0], want, y[1], bound_of((E *)0));
+}
+
+/* The sum and the product in one launch: the bits of two. */
+template <class E, int ROWS, int GROUPS, int D, bool SPARSE, int TOKENS, int BATCH, bool EARLY>
+static void heads_of(array<float> &acc, array<float> &ml, array<int> &lens, int tokens, int heads, int most, int parts, int n)
+{
+    constexpr int CLUSTER = D / 64, WARPS = 8 / TOKENS;
+    array<E> x((size_t)tokens * heads * D), w((size_t)heads * n * D, 1), want((size_t)tokens * heads * n),
+        y[2] = {array<E>(want.n), array<E>(want.n)};
+    emu_launch({(unsigned)(tokens * heads * CLUSTER * WARPS + 7) / 8, 1, 1}, 256, 1, 0, [&] {
+        stem_attention_combine<E, ROWS, GROUPS, D, 64, 32, SPARSE, WARPS, BATCH>(acc.data(), ml.data(), lens.data(), x.data(),
+                                                                               tokens, heads, most, parts);
+    });
+    emu_launch({(unsigned)(heads * ((n + 15) / 16)), 1, 1}, 32 * CLUSTER, 1,
+               CLUSTER * (2 * stem_stage_bytes<1, 1> + 8 * STEM_TILE_LD * 4), [&] {
+                   stem_heads_rows<E, E, 1, 2, CLUSTER, true>(x.data(), w.data(), want.data(), tokens, heads, n, D, heads * D, D,
+                                                              (long long)n * D, D);
+               });
+    for (array<E> &out : y)
+        emu_launch({(unsigned)(heads * CLUSTER), (unsigned)(n + 127) / 128, 1}, 256, CLUSTER, stem_attention_heads_smem<TOKENS>,
+                   [&] {
+                       stem_attention_heads<E, E, ROWS, GROUPS, D, 32, SPARSE, TOKENS, BATCH, EARLY>(
+                           acc.data(), ml.data(), lens.data(), w.data(), out.data(), tokens, heads, most, parts, n,
+                           (long long)n * D, D);
+                   });
+    char what[128];
+    snprintf(what, sizeof what, "sum and heads t%d/%d h%d k%d n%d", tokens, TOKENS, heads, D, n);
+    compare(what, y[0], want, y[1], 1e-30);
 }
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static void gqa(shape s, int parts)
@@ -94,8 +124,8 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> static voi
     compare(what, ml[0], ml_want, ml[1], 1e-4);
     compare("gqa plain", acc[2], acc_want, acc[2], 1e-4);
     compare("gqa plain", ml[2], ml_want, ml[2], 1e-4);
-    combine<E, ROWS, GROUPS, D, 64, false, 1>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
-    combine<E, ROWS, GROUPS, D, 64, false, 4>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, D, 64, false, 1, 18>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, D, 64, false, 4, 2>("combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
 }
 
 template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
@@ -141,8 +171,14 @@ static void mla(shape s, int heads, int parts, int count)
     compare(what, ml[0], ml_want, ml[1], 1e-4);
     compare("mla plain", acc[2], acc_want, acc[2], 1e-4);
     compare("mla plain", ml[2], ml_want, ml[2], 1e-4);
-    combine<E, ROWS, GROUPS, L, 32, SPARSE, 8>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
-    combine<E, ROWS, GROUPS, L, 32, SPARSE, 2>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, L, 32, SPARSE, 8, 4>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    combine<E, ROWS, GROUPS, L, 32, SPARSE, 2, 3>("mla combine", acc[0], ml[0], c.lens, s.tokens, heads, most, parts);
+    if (s.tokens <= 4) {
+        heads_of<E, ROWS, GROUPS, L, SPARSE, 4, 5, true>(acc[0], ml[0], c.lens, s.tokens, heads, most, parts, 40);
+        heads_of<E, ROWS, GROUPS, L, SPARSE, 8, 3, false>(acc[0], ml[0], c.lens, s.tokens, heads, most, parts, 136);
+    }
+    if (s.tokens == 1)
+        heads_of<E, ROWS, GROUPS, L, SPARSE, 1, 5, true>(acc[0], ml[0], c.lens, s.tokens, heads, most, parts, 128);
 }
 
 /* ---- the others ---- */
@@ -224,6 +260,9 @@ int main()
     mla<bf16, 128, 128, 32, 1, 1, 2, 32, 3, true>({4, 60, 50}, 32, 9, 33);
     mla<bf16, 192, 128, 47, 3, 16, 1, 32, 2, false>({3, 4, 9}, 140, 5, 0);
     mla<bf16, 192, 128, 64, 2, 16, 2, 32, 3, true>({3, 4, 9}, 128, 4, 40);
+    mla<bf16, 576, 512, 8, 1, 64, 2, 32, 2, false>({1, 4, 6}, 8, 12, 0);
+    mla<bf16, 576, 512, 16, 1, 64, 2, 64, 3, false>({4, 9, 5}, 16, 7, 0);
+    mla<bf16, 192, 128, 64, 1, 16, 2, 32, 3, false>({3, 4, 9}, 64, 4, 0);
     for (int kind : {0, 1, 2, 3}) {
         top<128, 1, true>(4, 1000, 100, true, kind);
         top<64, 1, false>(3, 333, 300, false, kind);

@@ -256,5 +256,48 @@ static void norms(void)
     }
 }
 
+/* The end of an attention and the product behind it, from its text: `tokens` tokens, for sm, with another reader or not. */
+static void check_heads(int64_t tokens, uint32_t sm, bool read_twice, const char *expected)
+{
+    struct flow f = flow_empty();
+    struct stem_builder b = stem_builder_new(f.program, f.dims, f.diags);
+    const struct {
+        enum stem_dtype dtype;
+        uint32_t rank;
+        int64_t dim[3];
+    } of[] = {{STEM_BF16, 3, {tokens, 8, 192}}, {STEM_BF16, 3, {9, 16, 192}}, {STEM_I32, 2, {tokens, 4}},
+              {STEM_I32, 1, {tokens}},          {STEM_BF16, 3, {8, 40, 128}}, {STEM_BF16, 3, {tokens, 8, 128}}};
+    struct stem_value_id v[6];
+    for (uint32_t i = 0; i < 6; i++)
+        v[i] = stem_build_buffer(&b, STEM_BUFFER_INPUT, stem_intern_printf(f.strings, "in%u", i), of[i].dtype, of[i].rank,
+                                 of[i].dim);
+    struct stem_attr attrs[] = {{.name = "scale", .kind = STEM_ATTR_FLOAT, .f = 0.1},
+                                {.name = "latent", .kind = STEM_ATTR_INT, .i = 128}};
+    b.name = stem_intern(f.strings, "y");
+    struct stem_value_id y = stem_build_simple(&b, "mla_attention", v, 4, attrs, 2), two[] = {y, v[4]};
+    b.name = stem_intern(f.strings, "v");
+    stem_build_simple(&b, "heads_linear", two, 2, NULL, 0);
+    if (read_twice)
+        stem_build_simple(&b, "heads_linear", two, 2, NULL, 0);
+    struct stem_options options = stem_options_default();
+    struct stem_out o = {0};
+    options.target.sm = sm;
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, &(struct stem_pass_hooks){.check_each = true}));
+    for (uint32_t i = 0; i < f.program->ops.len; i++)
+        if (!f.program->ops.at[i].dead)
+            stem_out_printf(&o, "%s ", f.program->ops.at[i].def->name);
+    UNIT_SAME_TEXT(stem_out_text(&o), expected);
+    stem_out_free(&o);
+    flow_free(&f);
+}
+
+static void heads(void)
+{
+    check_heads(8, 90, false, "attention_part attention_heads ");
+    check_heads(9, 90, false, "attention_part attention_combine heads_linear ");
+    check_heads(1, 80, false, "attention_part attention_combine heads_linear ");
+    check_heads(1, 100, true, "attention_part attention_combine heads_linear heads_linear ");
+}
+
 UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
-          {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms})
+          {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads})

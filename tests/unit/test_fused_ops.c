@@ -107,4 +107,47 @@ static void epilogue(void)
     finish(&sum);
 }
 
-UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue})
+/* attention_heads against attention_combine, then heads_linear of a slice with gaps: the same bits. */
+static void attention_heads(void)
+{
+    enum { T = 3, HEADS = 6, ROWS = 4, PARTS = 5, K = 70, N = 9, SLOTS = PARTS + T * 2 - 1 };
+    static const char *const names[] = {"heads", "groups", "parts", "unit", "most"};
+    const int64_t values[] = {HEADS, 2, PARTS, 32, 96};
+    struct run all, sum, heads;
+    begin(&all, "attention_heads");
+    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, K});
+    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, 2});
+    operand(&all, STEM_I32, 1, (int64_t[]){T});
+    operand(&all, STEM_F16, 3, (int64_t[]){HEADS, N, K + 2});
+    operand(&all, STEM_F16, 3, (int64_t[]){T, HEADS, N});
+    all.t[3].dim[2] = K;
+    memcpy(all.data[2], (int32_t[]){96, 0, 40}, 12);
+    for (int i = 0; i < SLOTS * ROWS; i++)
+        ((float *)all.data[1])[2 * i + 1] = (float)(i % 4) * 0.5f;
+    begin(&sum, "attention_combine");
+    for (uint32_t i = 0; i < 3; i++)
+        like(&sum, &all, i);
+    operand(&sum, STEM_F16, 3, (int64_t[]){T, HEADS, K});
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 2; k++) {
+            struct run *r = k ? &sum : &all;
+            ((struct stem_attr *)stem_op_attr(r->def, r->attrs, names[i]))->i = values[i];
+        }
+    text(&all, "dtype", "f16");
+    text(&sum, "dtype", "f16");
+    execute(&all);
+    execute(&sum);
+    begin(&heads, "heads_linear");
+    like(&heads, &sum, 3);
+    operand(&heads, STEM_F16, 3, (int64_t[]){HEADS, N, K + 2});
+    memcpy(heads.data[1], all.data[3], HEADS * N * (K + 2) * 2);
+    heads.t[1].dim[2] = K;
+    operand(&heads, STEM_F16, 3, (int64_t[]){T, HEADS, N});
+    execute(&heads);
+    CU_ASSERT(same_bits(&all, 4, &heads, 2));
+    finish(&all);
+    finish(&sum);
+    finish(&heads);
+}
+
+UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads})

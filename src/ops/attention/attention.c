@@ -165,16 +165,25 @@ static struct stem_value_id build(struct stem_builder *b, const struct stem_valu
     return stem_build_simple(b, "attention_combine", two, 3, rest, 7);
 }
 
+/* Blocks for grouped queries. If all positions are more than a unit for each multiprocessor and no more than two, blocks
+ * get two: that is half as many shares to add up, and an item's are all alike. */
+static int64_t gqa_blocks(int64_t items, int64_t most)
+{
+    int64_t units = (most + STEM_GQA_UNIT - 1) / STEM_GQA_UNIT, all = items * units;
+    return all > STEM_GQA_PARTS / 2 && all <= STEM_GQA_PARTS ? items * ((units + 1) / 2) : STEM_GQA_PARTS;
+}
+
 static void expand_gqa(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
                        struct stem_value_id *out)
 {
     const struct stem_tensor *q = &stem_value_at(b->program, in[0])->tensor;
     int64_t groups = stem_value_at(b->program, in[1])->tensor.dim[2];
+    int64_t most = stem_value_at(b->program, in[3])->tensor.dim[1] * stem_value_at(b->program, in[1])->tensor.dim[1];
     double scale = stem_op_attr(&stem_op_gqa_attention, attrs, "scale")->f;
     struct call call = {.rows = q->dim[1] / groups,
                         .groups = groups,
                         .unit = STEM_GQA_UNIT,
-                        .blocks = STEM_GQA_PARTS,
+                        .blocks = gqa_blocks(q->dim[0] * groups, most),
                         .latent = q->dim[2],
                         .scale = scale > 0 ? scale : 1 / sqrt((double)q->dim[2])};
     struct stem_value_id operands[6] = {in[0], in[1], in[2], in[3], in[4], STEM_NO_VALUE};

@@ -19,6 +19,13 @@ __device__ __forceinline__ void stem_matrix_trans(unsigned (&r)[4], unsigned fro
                  : "memory");
 }
 
+/* Asks for the line at p in the second-level cache. A hint that reads nothing: it may come before stem_wait(), for
+ * whoever still writes there writes to that cache. */
+__device__ __forceinline__ void stem_ask(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+
 #endif
 
 #define STEM_NO_MAX (-1e30f) /* below every score; scores that are not there are -infinity */
@@ -138,6 +145,29 @@ struct stem_attention_walk {
                                                    int parts, bool sparse)
         : lengths(lens, tokens, most, unit, sparse), groups(groups_)
     {
+        if (!one_token(tokens, parts))
+            many_tokens(tokens, parts);
+        token = item / groups;
+        n = lengths.length(token);
+    }
+    /* What many_tokens() finds, in a few steps: most of the time until the first load is fetching instructions. */
+    __device__ __forceinline__ bool one_token(int tokens, int parts)
+    {
+        if (tokens > 1)
+            return false;
+        unsigned units = (unsigned)(lengths.length(0) + lengths.unit - 1) / (unsigned)lengths.unit, all = units * groups;
+        if (units >= 1 << 16 || groups * parts >= 1 << 16)
+            return false;
+        unsigned b = blockIdx.x, low = all * b / (unsigned)parts, high = all * (b + 1) / (unsigned)parts;
+        item = b == 0 ? 0 : low < all ? (int)(low / units) : groups - 1;
+        last = (int)b + 1 < parts && high < all ? (int)(high / units) : groups - 1;
+        begin = low;
+        end = high;
+        start = (long long)item * units;
+        return true;
+    }
+    __device__ __forceinline__ void many_tokens(int tokens, int parts)
+    {
         long long all = lengths.before(tokens) * groups;
         begin = all * blockIdx.x / parts;
         end = all * (blockIdx.x + 1) / parts;
@@ -147,8 +177,6 @@ struct stem_attention_walk {
         last = (int)blockIdx.x + 1 < parts ? stem_attention_find(lengths, groups, end).item : tokens * groups - 1;
         item = first.item;
         start = first.start;
-        token = item / groups;
-        n = lengths.length(token);
     }
     __device__ __forceinline__ bool step()
     {
@@ -173,112 +201,144 @@ struct stem_attention_walk {
 
 /* ---- the sum of the shares ---- */
 
-/* SLICE columns of an output are added up by WARPS warps, which share out the blocks' sums in turn; lanes have
- * columns. ROWS rows a slot, D wide. Block: 8 warps. Grid: tokens * heads * (D / SLICE) outputs, 8 / WARPS a block.
- * `lens` is read before the wait. */
-template <class O, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS>
-__device__ __forceinline__ void stem_attention_combine(const float *acc, const float *ml, const int *lens, O *y,
-                                                       int tokens, int heads, int most, int parts)
-{
-    constexpr int EACH = (SLICE + 31) / 32,
-                  BATCH = EACH > 16   ? 1
-                          : EACH == 1 ? 16
-                                      : 32 / EACH,
-                  VECTOR = SLICE == 128 ? 4 : 1;
-    __shared__ float sums[8][EACH * 32], tops[8], weights[8];
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = lane * VECTOR;
-    long long output = (long long)blockIdx.x * (8 / WARPS) + warp / WARPS,
-              outputs = (long long)tokens * heads * (D / SLICE);
-    bool there = output < outputs;
-    output = there ? output : 0;
-    int slice = (int)(output % (D / SLICE)), token = (int)(output / (D / SLICE) / heads);
-    int head = (int)(output / (D / SLICE) % heads), item = token * GROUPS + head / ROWS, row = head % ROWS;
-    stem_attention_lengths lengths(lens, tokens, most, UNIT, SPARSE);
-    int units = (lengths.length(token) + UNIT - 1) / UNIT, first = 0, end = 0;
-    long long all = lengths.before(tokens) * GROUPS;
-    long long before = lengths.before(token) * GROUPS + (long long)(head / ROWS) * units;
-    if (units > 0) { /* unit u is block ((u + 1) * parts - 1) / all's */
+/* Blocks first..end-1 have shares of an item. */
+struct stem_attention_range {
+    int first, end;
+    /* of token `token` and a group of heads: unit u of all is block ((u + 1) * parts - 1) / all's */
+    __device__ __forceinline__ stem_attention_range(const int *lens, int tokens, int groups, int token, int group,
+                                                    int most, int unit, int parts, bool sparse)
+        : first(0), end(0)
+    {
+        stem_attention_lengths lengths(lens, tokens, most, unit, sparse);
+        unsigned units = (unsigned)(lengths.length(token) + unit - 1) / (unsigned)unit;
+        if (units == 0)
+            return;
+        if (tokens == 1 && units < 1 << 16 && groups * parts < 1 << 16) { /* as below, in a few steps */
+            unsigned all = units * groups, before = units * group;
+            first = (int)(((before + 1) * parts - 1) / all);
+            end = (int)(((before + units) * parts - 1) / all) + 1;
+            return;
+        }
+        long long all = lengths.before(tokens) * groups;
+        long long before = lengths.before(token) * groups + (long long)group * units;
         first = (int)(((before + 1) * parts - 1) / all);
         end = (int)(((before + units) * parts - 1) / all) + 1;
     }
-    stem_wait();
-    stem_launch_dependents();
-    float top = STEM_NO_MAX, weight = 0, sum[EACH] = {};
-    for (int b0 = first + warp % WARPS; b0 < end; b0 += WARPS * BATCH) {
-        float v[BATCH][EACH], m[BATCH], l[BATCH], higher = top;
-#pragma unroll
-        for (int k = 0; k < BATCH; k++) {
-            int b = b0 + k * WARPS;
-            long long slot = (long long)(min(b, end - 1) + item) * ROWS + row;
-            stem_vec<float, 2> of = stem_load<2>(ml + slot * 2);
-            m[k] = of.at[0];
-            l[k] = b < end ? of.at[1] : 0.0f;
-            const float *at = acc + slot * D + slice * SLICE;
-#pragma unroll
-            for (int i = 0; i < EACH; i += VECTOR) {
-                stem_vec<float, VECTOR> x = {};
-                if (b < end && (SLICE % 32 == 0 || i * 32 + column < SLICE))
-                    x = stem_load<VECTOR>(at + i * 32 + column);
-#pragma unroll
-                for (int j = 0; j < VECTOR; j++)
-                    v[k][i + j] = x.at[j];
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < BATCH; k++)
-            higher = l[k] != 0.0f ? fmaxf(higher, m[k]) : higher;
-        float f = exp2f(top - higher);
-        top = higher;
-        weight *= f;
-#pragma unroll
-        for (int i = 0; i < EACH; i++)
-            sum[i] *= f;
-#pragma unroll
-        for (int k = 0; k < BATCH; k++) {
-            f = l[k] != 0.0f ? exp2f(m[k] - top) : 0.0f;
-            weight += f * l[k];
-#pragma unroll
-            for (int i = 0; i < EACH; i++)
-                sum[i] += f * v[k][i];
-        }
-    }
-    if (WARPS > 1) {
-#pragma unroll
-        for (int i = 0; i < EACH; i++)
-            sums[warp][i * 32 + lane] = sum[i];
-        if (lane == 0) {
-            tops[warp] = top;
-            weights[warp] = weight;
-        }
-        __syncwarp();
-        __syncthreads();
-        if (warp % WARPS != 0)
-            return;
+};
+
+/* A warp's part of the sum over an item's shares, for SLICE columns of a row: shares first + part, + WARPS, .. of those
+ * before `end`. A lane has EACH columns, and knows the weight of one share of each BATCH. */
+template <int SLICE, int WARPS, int BATCH> struct stem_attention_sum {
+    static constexpr int VECTOR = SLICE % 128 == 0 ? 4 : SLICE % 64 == 0 ? 2 : 1, EACH = (SLICE + 31) / 32;
+    float top, weight, sum[EACH];
+
+    /* acc, ml: of the row in block 0's slot of the item; row: elements of acc from one slot to the next. */
+    __device__ __forceinline__ void add(const float *acc, const float *ml, long long row, int rows, int first, int end,
+                                        int part)
+    {
+        const unsigned every = 0xffffffffu;
+        int lane = threadIdx.x & 31, column = lane * VECTOR;
+        top = STEM_NO_MAX;
         weight = 0;
 #pragma unroll
         for (int i = 0; i < EACH; i++)
             sum[i] = 0;
+#pragma unroll 1
+        for (int b0 = first + part; b0 < end; b0 += WARPS * BATCH) {
+            float v[BATCH][EACH];
+            int own = b0 + lane * WARPS;
+            stem_vec<float, 2> of = {};
+            if (lane < BATCH && own < end)
+                of = stem_load<2>(ml + (long long)own * rows * 2);
 #pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            top = fmaxf(top, tops[warp + w]);
+            for (int k = 0; k < BATCH; k++)
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) {
-            float f = exp2f(tops[warp + w] - top);
-            weight += f * weights[warp + w];
+                for (int i = 0; i < EACH; i += VECTOR) {
+                    stem_vec<float, VECTOR> x = {};
+                    if (b0 + k * WARPS < end && (SLICE % 32 == 0 || i * 32 + column < SLICE))
+                        x = stem_load<VECTOR>(acc + (b0 + k * WARPS) * row + i * 32 + column);
+#pragma unroll
+                    for (int j = 0; j < VECTOR; j++)
+                        v[k][i + j] = x.at[j];
+                }
+            float higher = fmaxf(top, stem_warp_max(of.at[1] != 0.0f ? of.at[0] : STEM_NO_MAX));
+            float own_factor = of.at[1] != 0.0f ? exp2f(of.at[0] - higher) : 0.0f, f = exp2f(top - higher);
+            top = higher;
+            weight = weight * f + stem_warp_sum(own_factor * of.at[1]);
 #pragma unroll
             for (int i = 0; i < EACH; i++)
-                sum[i] += f * sums[warp + w][i * 32 + lane];
+                sum[i] *= f;
+#pragma unroll
+            for (int k = 0; k < BATCH; k++) {
+                f = __shfl_sync(every, own_factor, k);
+#pragma unroll
+                for (int i = 0; i < EACH; i++)
+                    sum[i] += f * v[k][i];
+            }
         }
     }
-    if (!there)
-        return;
+};
+
+/* The warps' sums: a place for each of a block's. */
+template <int SLICE, int COUNT = 8> struct stem_attention_sums {
+    static constexpr int WIDTH = (SLICE + 31) / 32 * 32;
+    float sum[COUNT][WIDTH], top[COUNT], weight[COUNT];
+    template <int WARPS, int BATCH>
+    __device__ __forceinline__ void put(int place, const stem_attention_sum<SLICE, WARPS, BATCH> &s)
+    {
+        constexpr int VECTOR = stem_attention_sum<SLICE, WARPS, BATCH>::VECTOR;
+        int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int i = 0; i < WIDTH / 32; i++)
+            sum[place][i / VECTOR * VECTOR * 32 + lane * VECTOR + i % VECTOR] = s.sum[i];
+        if (lane == 0) {
+            top[place] = s.top;
+            weight[place] = s.weight;
+        }
+        __syncwarp();
+    }
+    /* Column of the output whose warps' sums begin at `place`. */
+    template <int WARPS> __device__ __forceinline__ float get(int place, int column) const
+    {
+        float most = top[place], all = 0, v = 0;
+#pragma unroll
+        for (int w = 1; w < WARPS; w++)
+            most = fmaxf(most, top[place + w]);
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) {
+            float f = exp2f(top[place + w] - most);
+            all += f * weight[place + w];
+            v += f * sum[place + w][column];
+        }
+        return all != 0.0f ? v / all : 0.0f;
+    }
+};
+
+/* SLICE columns of an output are added up by WARPS warps, which share out the blocks' sums in turn. ROWS rows a slot,
+ * D wide. Block: 8 warps. Grid: tokens * heads * (D / SLICE) outputs, 8 / WARPS a block. `lens` is read before the
+ * wait. */
+template <class O, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS, int BATCH>
+__device__ __forceinline__ void stem_attention_combine(const float *acc, const float *ml, const int *lens, O *y,
+                                                       int tokens, int heads, int most, int parts)
+{
+    __shared__ stem_attention_sums<SLICE> sums;
+    int warp = threadIdx.x >> 5, output = (int)blockIdx.x * (8 / WARPS) + warp / WARPS;
+    bool there = output < tokens * heads * (D / SLICE);
+    output = there ? output : 0;
+    int slice = output % (D / SLICE), token = output / (D / SLICE) / heads;
+    int head = output / (D / SLICE) % heads, item = token * GROUPS + head / ROWS;
+    long long at = (long long)item * ROWS + head % ROWS;
+    stem_attention_range of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
     y += ((long long)token * heads + head) * D + slice * SLICE;
-#pragma unroll
-    for (int i = 0; i < EACH; i += VECTOR)
-#pragma unroll
-        for (int j = 0; j < VECTOR; j++)
-            if (SLICE % 32 == 0 || i * 32 + column < SLICE)
-                y[i * 32 + column + j] = stem_round<O>::from(weight != 0.0f ? sum[i + j] / weight : 0.0f);
+    stem_launch_dependents();
+    stem_wait();
+    stem_attention_sum<SLICE, WARPS, BATCH> s;
+    s.add(acc + at * D + slice * SLICE, ml + at * 2, (long long)ROWS * D, ROWS, of.first, of.end, warp % WARPS);
+    sums.put(warp, s);
+    if (WARPS > 1)
+        __syncthreads();
+    for (int c = threadIdx.x % (32 * WARPS); there && c < SLICE; c += 32 * WARPS)
+        y[c] = stem_round<O>::from(sums.template get<WARPS>(warp / WARPS * WARPS, c));
 }
 
 /* ---- any type and width ---- */

@@ -31,6 +31,16 @@ struct stem_attention_sizes {
 };
 struct stem_attention_sizes stem_attention_sizes_of(const struct stem_concrete *c);
 
+/* Units that a block gets at most, if all tables are full. */
+int64_t stem_attention_block_units(const struct stem_attention_sizes *s);
+
+/* How the sum of the shares is cut: warps for each output, shares that a warp loads at once, columns of an output. The
+ * order of the sum follows from it, so whoever adds up shares asks here. */
+struct stem_attention_cut {
+    uint32_t warps, batch, slice;
+};
+struct stem_attention_cut stem_attention_cut_of(int64_t tokens, int64_t groups, int64_t parts, int64_t latent);
+
 /* How the work is divided: block b of `parts` has units U*b/parts .. U*(b+1)/parts - 1 of all U, in order of items,
  * and writes slot b + i for each item i from first[b] to first[b + 1] (empty ones too, so that all slots are
  * written): slots = parts + items - 1. first[b] is the item of the block's first unit. */

@@ -6,7 +6,7 @@
 #include "ops/attention/attention.h"
 #include "ops/rule.h"
 
-enum { THREADS = 256 };
+enum { THREADS = 256, PER_SM = 4 };
 
 static int64_t int_attr(const struct stem_attr *attrs, const char *name)
 {
@@ -33,11 +33,16 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)(c->operand[3].dim[0] * c->operand[3].dim[1])};
 }
 
-/* Warps for each output: a warp adds up some eight shares at once. */
-static uint32_t warps_of(int64_t parts, int64_t items)
+/* Few tokens are spread over warps, and narrow slices over multiprocessors; a warp then loads all of its shares at
+ * once, in registers that leave room for the blocks of attention_part. */
+struct stem_attention_cut stem_attention_cut_of(int64_t tokens, int64_t groups, int64_t parts, int64_t latent)
 {
-    int64_t shares = parts / items + 2;
-    return shares > 32 ? 8 : shares > 16 ? 4 : shares > 8 ? 2 : 1;
+    struct stem_attention_cut c = {.warps = tokens == 1 ? 8 : tokens == 2 ? 4 : tokens <= 4 ? 2 : 1};
+    c.slice = (uint32_t)(tokens <= 8 && latent % 64 == 0 ? 64 : latent % 128 ? latent : 128);
+    uint32_t each = (c.slice + 31) / 32, most = each == 1 ? 32 : 36 / each / 2 * 2;
+    int64_t shares = (parts / (tokens * groups) + 2 + c.warps - 1) / c.warps, even = (shares + 1) / 2 * 2;
+    c.batch = even < most ? (uint32_t)even : most;
+    return c;
 }
 
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
@@ -48,30 +53,30 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     long long rows = acc->dim[1], latent = acc->dim[2], groups = int_attr(c->attrs, "groups"),
               unit = int_attr(c->attrs, "unit");
     bool sparse = int_attr(c->attrs, "sparse");
-    uint32_t warps = warps_of(int_attr(c->attrs, "parts"), y->dim[0] * groups);
-    uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1]);
-    long long slice = latent % 128 ? latent : 128; /* narrower ones were not faster */
-    outputs *= (uint64_t)(latent / slice);
+    struct stem_attention_cut cut = stem_attention_cut_of(y->dim[0], groups, int_attr(c->attrs, "parts"), latent);
+    uint64_t outputs = (uint64_t)(y->dim[0] * y->dim[1] * (latent / cut.slice));
     (void)t;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "attention"},
-                               .grid = {(uint32_t)((outputs * warps + 7) / 8), 1, 1},
+                               .grid = {(uint32_t)((outputs * cut.warps + 7) / 8), 1, 1},
                                .block = {THREADS, 1, 1},
                                .waits = true,
+                               .ahead = true,
                                .early = 1u << 2}; /* lens: attention_part has read them, too */
     int64_t scalars[] = {y->dim[0], y->dim[1], int_attr(c->attrs, "most"), int_attr(c->attrs, "parts")};
     for (; l->n_scalars < 4; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = scalars[l->n_scalars]}};
-    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_%lld_u%lld_w%u%s",
-                                  stem_dtype_name(y->dtype), rows, groups, latent, slice, unit, warps,
+    l->kernel = stem_arena_printf(a, "stem_attention_combine_%s_r%lld_g%lld_d%lld_%u_u%lld_w%u_b%u%s",
+                                  stem_dtype_name(y->dtype), rows, groups, latent, cut.slice, unit, cut.warps, cut.batch,
                                   sparse ? "_sparse" : "");
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(%d) %s(const float *acc, const float *ml, const int *lens, "
+        "extern \"C\" __global__ void __launch_bounds__(%d, %d) %s(const float *acc, const float *ml, const int *lens, "
         "%s *y, int tokens, int heads, int most, int parts)\n{\n"
-        "    stem_attention_combine<%s, %lld, %lld, %lld, %lld, %lld, %s, %u>(acc, ml, lens, y, tokens, heads, most, "
+        "    stem_attention_combine<%s, %lld, %lld, %lld, %u, %lld, %s, %u, %u>(acc, ml, lens, y, tokens, heads, most, "
         "parts);\n}\n",
-        THREADS, l->kernel, type, type, rows, groups, latent, slice, unit, sparse ? "true" : "false", warps);
+        THREADS, PER_SM, l->kernel, type, type, rows, groups, latent, cut.slice, unit, sparse ? "true" : "false", cut.warps,
+        cut.batch);
 }
 
 const struct stem_op_def stem_op_attention_combine = {

@@ -20,7 +20,7 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
     if (c->operand[2].rank == STEM_NONE || c->n_in > 5 || (dtype != STEM_BF16 && dtype != STEM_F16) || !aligned(c) ||
         s->width % 32 || s->width > 256 || s->rows > 16 || s->unit != STEM_GQA_UNIT)
         return false;
-    uint32_t merge = 2 * (uint32_t)(s->rows * (s->width + 6)) * 4;
+    uint32_t merge = 2 * (uint32_t)(s->rows * (s->width + 8)) * 4;
     uint32_t stages =
         (stem_stream_sm_smem(t) / 2 - 1024 - merge) / (warps * stage); /* two blocks on a multiprocessor */
     if (stages < 3)
@@ -28,6 +28,9 @@ bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_a
     stages = stages > MOST_STAGES ? MOST_STAGES : stages;
     if (stages < 2)
         return false;
+    /* No more than a block has tiles, and one: the kernel behind finds room to start early. */
+    int64_t tiles = stem_attention_block_units(s);
+    stages = stages > 2 && tiles + 1 < stages ? (uint32_t)(tiles + 1) : stages;
     const char *type = stem_stream_type(dtype);
     l->headers[1] = "stream";
     l->headers[2] = "attention";

@@ -53,12 +53,33 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
         stem_copy_commit();
     }
 
-    /* Starts on a share: its first stages, and its queries. What was added up stays. */
-    __device__ __forceinline__ void begin(const E *q, int warp)
+    /* The share's tiles, and where the first one is. */
+    __device__ __forceinline__ void find(int warp)
     {
         tiles = (to - from + 15) / 16;
         fill_tile = warp;
         look_up();
+    }
+    /* Asks for what the first stages will hold. Each lane for its position's keys or values. */
+    __device__ __forceinline__ void ask() const
+    {
+        const E *of = threadIdx.x & 16 ? v : k;
+#pragma unroll 1
+        for (int tile = fill_tile, n = 1; n < STAGES && tile < tiles; tile += 4, n++) {
+            int i = from + tile * 16 + (threadIdx.x & 15);
+            if (i >= to)
+                break;
+            int page = n == 1 ? next_page : stem_load_fresh(table + i / PAGE);
+            long long row = (long long)(page < 0 || page >= pages ? 0 : page) * PAGE + i % PAGE;
+#pragma unroll
+            for (int c = 0; c < D; c += 64)
+                stem_ask(of + (row * GROUPS + group) * D + c);
+        }
+    }
+
+    /* Starts on a share that was found: its first stages, and its queries. What was added up stays. */
+    __device__ __forceinline__ void begin(const E *q)
+    {
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1; i++)
             fill();
@@ -173,7 +194,7 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
         }
     }
 
-    /* ---- the sum of the four warps' sums: those of 2 and 3 go to 0 and 1, then that of 1 to 0 ---- */
+    /* ---- the sum of the four warps' sums: those of 2 and 3 go to 0 and 1, then all threads add these ---- */
 
     static constexpr int LD = D + 4;
 
@@ -216,46 +237,43 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct ste
         }
         __syncwarp();
     }
-    __device__ __forceinline__ void store(float *acc, float *ml) const
+    /* The sum of what two warps lent, by all threads. */
+    static __device__ __forceinline__ void store(const float *a, const float *b, float *acc, float *ml)
     {
-        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        for (int o = threadIdx.x; o < ROWS * D / 4; o += 128) {
+            int r = o / (D / 4), column = o % (D / 4) * 4;
+            float high = a[ROWS * LD + 2 * r], other = b[ROWS * LD + 2 * r], top = fmaxf(high, other);
+            float f = exp2f(high - top), g = exp2f(other - top);
+            stem_vec<float, 4> x = stem_load<4>(a + r * LD + column), y = stem_load<4>(b + r * LD + column);
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            int r = g + 8 * h;
-            if (r >= ROWS)
-                continue;
-#pragma unroll
-            for (int n = 0; n < D / 8; n++)
-                *reinterpret_cast<stem_vec<float, 2> *>(acc + r * D + 8 * n + 2 * t) = {sum[n][2 * h],
-                                                                                        sum[n][2 * h + 1]};
-            if (t == 0)
-                *reinterpret_cast<stem_vec<float, 2> *>(ml + 2 * r) = {top[h] > STEM_NO_MAX ? top[h] : 0.0f,
-                                                                       weight[h]};
+            for (int i = 0; i < 4; i++)
+                x.at[i] = f * x.at[i] + g * y.at[i];
+            stem_store(acc + r * D + column, x);
+            if (column == 0)
+                *reinterpret_cast<stem_vec<float, 2> *>(ml + 2 * r) = {
+                    top > STEM_NO_MAX ? top : 0.0f, f * a[ROWS * LD + 2 * r + 1] + g * b[ROWS * LD + 2 * r + 1]};
         }
     }
-    __device__ __forceinline__ void merge(int warp, float *shared, float *acc, float *ml)
+    __device__ __forceinline__ void merge(int warp, float *shared, float *acc, float *ml, bool last)
     {
-        constexpr int half = ROWS * (LD + 2);
+        constexpr int half = ROWS * (D + 8);
         if (warp >= 2)
             lend(shared + (warp - 2) * half);
         __syncthreads();
-        if (warp < 2)
+        if (warp < 2) {
             take(shared + warp * half);
-        __syncthreads();
-        if (warp == 1)
-            lend(shared);
-        __syncthreads();
-        if (warp == 0) {
-            take(shared);
-            store(acc, ml);
+            lend(shared + warp * half);
         }
         __syncthreads();
+        store(shared, shared + half, acc, ml);
+        if (!last)
+            __syncthreads();
     }
 };
 
 /* Bytes of dynamic shared memory. */
 template <int D, int ROWS, int STAGES>
-constexpr int stem_gqa_smem = 4 * STAGES *stem_gqa_stage<D> + 2 * ROWS *(D + 6) * 4;
+constexpr int stem_gqa_smem = 4 * STAGES *stem_gqa_stage<D> + 2 * ROWS *(D + 8) * 4;
 
 template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
 __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v, const int *table, const int *lens,
@@ -272,37 +290,49 @@ __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v
     w.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_gqa_stage<D>;
     w.fill_slot = w.slot = 0;
     stem_attention_walk walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
-    auto next = [&] { /* the next share that has positions; empty ones are zeros */
-                      while (walk.step()) {
-                          if (walk.from < walk.to)
-                              return true;
-                          for (int i = threadIdx.x; i < ROWS * D; i += 128)
-                              acc[(long long)walk.slot * ROWS * D + i] = 0;
-                          if (threadIdx.x < 2 * ROWS)
-                              ml[(long long)walk.slot * ROWS * 2 + threadIdx.x] = 0;
-                      }
-                      return false;
+    auto zero = [&] {
+        for (int i = threadIdx.x; i < ROWS * D; i += 128)
+            acc[(long long)walk.slot * ROWS * D + i] = 0;
+        if (threadIdx.x < 2 * ROWS)
+            ml[(long long)walk.slot * ROWS * 2 + threadIdx.x] = 0;
     };
-    auto begin = [&] {
+    auto find = [&] {
         w.table = table + (long long)walk.token * max_pages;
         w.group = walk.group;
         w.from = walk.from;
         w.to = walk.to;
-        w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D, warp);
+        w.find(warp);
     };
+    walk.step(); /* each block has a share */
+    bool there = walk.from < walk.to, more = true;
+    if (there) {
+        find();
+        w.ask();
+    }
     stem_wait();
     stem_launch_dependents();
-    bool more = next();
-    if (more)
-        begin();
+    long long slot = -1; /* of the share whose sums are to be added up; its successor's first stages are on their way */
 #pragma unroll 1
-    while (more) {
-        long long slot = walk.slot;
-        w.run(warp, scale);
-        more = next();
+    for (;;) {
+        while (more && !there) { /* empty ones are zeros */
+            zero();
+            more = walk.step();
+            there = more && walk.from < walk.to;
+            if (there)
+                find();
+        }
         if (more)
-            begin(); /* its first stages are on their way while the warps' sums are added up */
-        w.merge(warp, shared, acc + slot * ROWS * D, ml + slot * ROWS * 2);
+            w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D);
+        if (slot >= 0)
+            w.merge(warp, shared, acc + slot * ROWS * D, ml + slot * ROWS * 2, !more);
+        if (!more)
+            break;
+        w.run(warp, scale);
+        slot = walk.slot;
+        more = walk.step();
+        there = more && walk.from < walk.to;
+        if (there)
+            find();
     }
 }
 

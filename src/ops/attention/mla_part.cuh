@@ -104,7 +104,38 @@ struct stem_mla_block {
         stem_copy_commit();
     }
 
-    /* `heads` rows of q exist. */
+    /* The share's tiles, and where the rows of the first one are. */
+    __device__ __forceinline__ void find()
+    {
+        tiles = (to - from + TILE - 1) / TILE;
+        fill_tile = fill_slot = 0;
+#pragma unroll
+        for (int k = 0; k < OWN; k++) {
+            position[k] = position_of(0, k);
+            later[k] = position_of(1, k);
+        }
+#pragma unroll
+        for (int k = 0; k < OWN; k++)
+            page[k] = page_of(position[k]);
+    }
+    /* Asks for what the first stages will hold. */
+    __device__ __forceinline__ void ask() const
+    {
+#pragma unroll 1
+        for (int tile = 0; tile < STAGES - 1 && tile < tiles; tile++)
+#pragma unroll
+            for (int k = 0; k < OWN; k++) {
+                int at = tile ? position_of(tile, k) : position[k], where = tile ? page_of(at) : page[k];
+                if (at < 0)
+                    continue;
+                long long row = (long long)(where < 0 || where >= pages ? 0 : where) * PAGE + at % PAGE;
+#pragma unroll
+                for (int c = 0; c < ROW; c += 1024)
+                    if (c + (threadIdx.x & 7) * 128 < ROW)
+                        stem_ask((const char *)(cache + row * W) + c + (threadIdx.x & 7) * 128);
+            }
+    }
+    /* Starts on a share that was found: its first stages, and its queries, of which `heads` rows exist. */
     __device__ __forceinline__ void begin(const E *q, int heads)
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
@@ -124,16 +155,6 @@ struct stem_mla_block {
                     sum[m][n][c] = 0;
         top = STEM_NO_MAX;
         weight = 0;
-        tiles = (to - from + TILE - 1) / TILE;
-        fill_tile = fill_slot = 0;
-#pragma unroll
-        for (int k = 0; k < OWN; k++) {
-            position[k] = position_of(0, k);
-            later[k] = position_of(1, k);
-        }
-#pragma unroll
-        for (int k = 0; k < OWN; k++)
-            page[k] = page_of(position[k]);
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1; i++)
             fill();
@@ -311,10 +332,25 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
     b.cache = cache;
     b.pages = pages;
     stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE);
+    auto find = [&] {
+        b.table = table + (long long)walk.token * max_pages;
+        if (SPARSE) {
+            b.chosen = chosen + (long long)walk.token * indices;
+            b.length = stem_attention_length(lens, walk.token, max_pages * PAGE, false);
+        }
+        b.from = walk.from;
+        b.to = walk.to;
+        b.find();
+    };
+    bool more = walk.step(), found = !SPARSE && walk.from < walk.to; /* each block has a share */
+    if (found) {
+        find();
+        b.ask();
+    }
     stem_wait();
     stem_launch_dependents();
 #pragma unroll 1
-    while (walk.step()) {
+    for (; more; more = walk.step()) {
         float *to_acc = acc + (long long)walk.slot * ROWS * L, *to_ml = ml + (long long)walk.slot * ROWS * 2;
         if (walk.from >= walk.to) {
             for (int i = threadIdx.x; i < ROWS * L; i += 256)
@@ -324,13 +360,9 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
             continue;
         }
         int own = min(ROWS, heads - walk.group * ROWS);
-        b.table = table + (long long)walk.token * max_pages;
-        if (SPARSE) {
-            b.chosen = chosen + (long long)walk.token * indices;
-            b.length = stem_attention_length(lens, walk.token, max_pages * PAGE, false);
-        }
-        b.from = walk.from;
-        b.to = walk.to;
+        if (!found)
+            find();
+        found = false;
         b.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * W, own);
         b.run(scale);
         b.store(to_acc, to_ml, own);

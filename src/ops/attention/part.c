@@ -58,6 +58,12 @@ struct stem_attention_sizes stem_attention_sizes_of(const struct stem_concrete *
     return s;
 }
 
+int64_t stem_attention_block_units(const struct stem_attention_sizes *s)
+{
+    int64_t units = s->tokens * s->groups * ((s->most + s->unit - 1) / s->unit);
+    return (units + s->parts - 1) / s->parts;
+}
+
 /* What is cached is only known on the device: the estimate is for full tables. */
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {

@@ -30,30 +30,26 @@ __global__ void __launch_bounds__(128)
     stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES>(q, k, v, table, lens, acc, ml, tokens, heads, pages, max_pages, parts,
                                                     scale);
 }
-template <class E, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS>
-__global__ void __launch_bounds__(256)
+template <class E, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE, int WARPS, int BATCH>
+__global__ void __launch_bounds__(256, 4)
     k_combine(const float *acc, const float *ml, const int *lens, E *y, int tokens, int heads, int most, int parts)
 {
-    stem_attention_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, WARPS>(acc, ml, lens, y, tokens, heads, most, parts);
+    stem_attention_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, WARPS, BATCH>(acc, ml, lens, y, tokens, heads, most, parts);
 }
-template <class E, int ROWS, int GROUPS, int D, int SLICE, int UNIT, bool SPARSE>
-static void combine_by(int warps, const float *acc, const float *ml, const int *lens, E *y, int tokens, int heads, int most,
-                       int parts, cudaStream_t s)
-{
-    auto kernel = warps == 8   ? k_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, 8>
-                  : warps == 4 ? k_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, 4>
-                  : warps == 2 ? k_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, 2>
-                               : k_combine<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE, 1>;
-    go(kernel, dim3((tokens * heads * (D / SLICE) * warps + 7) / 8), 256, 0, s, acc, ml, lens, y, tokens, heads, most, parts);
-}
-/* As attention_combine is lowered. */
+/* As attention_combine is lowered, but for the size of a batch: what the most shares need. */
 template <class E, int ROWS, int GROUPS, int D, int UNIT, bool SPARSE>
 static void combine(const float *acc, const float *ml, const int *lens, E *y, int tokens, int heads, int most, int parts,
                     cudaStream_t s)
 {
-    constexpr int SLICE = D % 128 ? D : 128;
-    int shares = parts / (tokens * GROUPS) + 2, warps = shares > 32 ? 8 : shares > 16 ? 4 : shares > 8 ? 2 : 1;
-    combine_by<E, ROWS, GROUPS, D, SLICE, UNIT, SPARSE>(warps, acc, ml, lens, y, tokens, heads, most, parts, s);
+    constexpr int FEW = D % 64 ? D : 64, MANY = D % 128 ? D : 128, BATCH = UNIT == 64 ? 10 : 18;
+    constexpr int SOME = D % 64 ? 36 / ((D + 31) / 32) : BATCH, LESS = D % 128 ? 36 / ((D + 31) / 32) : 8;
+    int warps = tokens == 1 ? 8 : tokens == 2 ? 4 : tokens <= 4 ? 2 : 1, slice = tokens <= 8 ? FEW : MANY;
+    auto kernel = tokens == 1   ? k_combine<E, ROWS, GROUPS, D, FEW, UNIT, SPARSE, 8, SOME>
+                  : tokens == 2 ? k_combine<E, ROWS, GROUPS, D, FEW, UNIT, SPARSE, 4, SOME>
+                  : tokens <= 4 ? k_combine<E, ROWS, GROUPS, D, FEW, UNIT, SPARSE, 2, SOME>
+                  : tokens <= 8 ? k_combine<E, ROWS, GROUPS, D, FEW, UNIT, SPARSE, 1, SOME>
+                                : k_combine<E, ROWS, GROUPS, D, MANY, UNIT, SPARSE, 1, LESS>;
+    go(kernel, dim3((tokens * heads * (D / slice) * warps + 7) / 8), 256, 0, s, acc, ml, lens, y, tokens, heads, most, parts);
 }
 
 template <class E> struct gqa_arrays {
@@ -160,11 +156,15 @@ template <int D, int ROWS, int GROUPS, int STAGES> static void time_gqa_shape(co
     char what[64];
     for (int context : {1024, 4096, 16384, 65536})
         for (int tokens : {1, 4, 16, 64}) {
-            snprintf(what, sizeof what, "%s s%d", name, STAGES);
-            time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 264, true);
+            /* as gqa_attention is expanded and attention_part lowered */
+            int units = tokens * GROUPS * context / 64, parts = units > 132 && units <= 264 ? units / 2 : 264;
+            int stages = units <= parts ? 2 : STAGES;
+            auto time = stages == 2 ? time_gqa<D, ROWS, GROUPS, 2> : time_gqa<D, ROWS, GROUPS, STAGES>;
+            snprintf(what, sizeof what, "%s s%d", name, stages);
+            time(what, a, tokens, context, parts, true);
             if (tokens == 1) {
-                snprintf(what, sizeof what, "%s s%d, part only", name, STAGES);
-                time_gqa<D, ROWS, GROUPS, STAGES>(what, a, tokens, context, 264, false);
+                snprintf(what, sizeof what, "%s s%d, part only", name, stages);
+                time(what, a, tokens, context, parts, false);
             }
         }
     for (void *p : {(void *)a.q, (void *)a.k, (void *)a.v, (void *)a.y, (void *)a.acc, (void *)a.ml})
@@ -277,11 +277,17 @@ template <int ROWS, int GROUPS, int WK, int TILE, int STAGES> static void time_m
     char what[64];
     for (int context : {1024, 4096, 16384, 65536})
         for (int tokens : {1, 4, 16, 64}) {
-            snprintf(what, sizeof what, "mla h%d k%d t%d s%d", heads, WK, TILE, STAGES);
-            time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>(what, a, heads, tokens, context, true);
+            /* as attention_part is lowered */
+            int positions = (tokens * GROUPS * (context / 32) + 131) / 132 * 32, tile = positions <= 32 ? 32 : TILE;
+            int stages = positions <= tile ? 2 : STAGES;
+            auto time = tile < TILE   ? time_mla<ROWS, GROUPS, WK, 32, 2, false>
+                        : stages == 2 ? time_mla<ROWS, GROUPS, WK, TILE, 2, false>
+                                      : time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>;
+            snprintf(what, sizeof what, "mla h%d k%d t%d s%d", heads, WK, tile, stages);
+            time(what, a, heads, tokens, context, true);
             if (tokens == 1) {
-                snprintf(what, sizeof what, "mla h%d k%d t%d s%d, part only", heads, WK, TILE, STAGES);
-                time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>(what, a, heads, tokens, context, false);
+                snprintf(what, sizeof what, "mla h%d k%d t%d s%d, part only", heads, WK, tile, stages);
+                time(what, a, heads, tokens, context, false);
             }
             if (context == 65536) {
                 snprintf(what, sizeof what, "mla h%d k%d t%d, 2048 chosen", heads, WK, TILE);
@@ -446,6 +452,7 @@ static void check_all(void)
         check_gqa<bf16, 256, 2, 1, 64, 3>(3, 2000, ragged);
     }
     check_mla<bf16, 8, 1, 64, 2, 64, 3, false>(1, 8, 3000, 0);
+    check_mla<bf16, 8, 1, 64, 2, 32, 2, false>(1, 8, 4000, 0);
     check_mla<bf16, 16, 1, 16, 2, 64, 3, false>(7, 16, 700, 0);
     check_mla<__half, 32, 1, 7, 2, 32, 4, false>(5, 32, 500, 0);
     check_mla<bf16, 64, 2, 64, 2, 32, 3, false>(3, 128, 1500, 0);

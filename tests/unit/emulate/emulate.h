@@ -469,6 +469,8 @@ inline void stem_matrix_trans(unsigned (&r)[4], unsigned from)
     });
 }
 
+inline void stem_ask(const void *) {}
+
 inline void stem_cluster_sync()
 {
     emu_meet(emu.cluster.arrived, emu.cluster.generation, (int)emu.threads.size());
