@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -292,17 +293,22 @@ const char *stem_cli_count(uint64_t n)
 
 bool stem_cli_write(const char *path, const void *data, size_t len)
 {
-    char temp[PATH_MAX];
-    if ((size_t)snprintf(temp, sizeof temp, "%s.tmp%ld", path, (long)getpid()) >= sizeof temp) {
+    char temp[PATH_MAX], end[32] = "";
+    struct stat there;
+    bool special = !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode); /* /dev/null is not to be replaced */
+    if (!special)
+        snprintf(end, sizeof end, ".tmp%ld", (long)getpid());
+    if ((size_t)snprintf(temp, sizeof temp, "%s%s", path, end) >= sizeof temp) {
         stem_cli_error("the path '%s' is too long", path);
         return false;
     }
     FILE *f = fopen(temp, "wb");
     bool fine = f && fwrite(data, 1, len, f) == len;
-    fine = f && !fclose(f) && fine && !rename(temp, path);
+    fine = f && !fclose(f) && fine && (special || !rename(temp, path));
     if (!fine) {
         stem_cli_error("cannot write '%s': %s", path, strerror(errno));
-        unlink(temp);
+        if (!special)
+            unlink(temp);
     }
     return fine;
 }

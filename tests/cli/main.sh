@@ -219,5 +219,14 @@ check 'four states are listed' test "$("$MAINSTEM" run $states | grep -c '^  sta
 # shellcheck disable=SC2086
 check 'all states are listed' test "$("$MAINSTEM" run $states --verbose | grep -c -e '^  state ' -e more)" = 12
 
+# ---- a file that is none is written to, not replaced ----
+mkfifo "$work/pipe"
+timeout 20 wc -c "$work/pipe" >"$work/count" &
+# shellcheck disable=SC2086
+expect 0 'KiB' report $moe $small -o "$work/pipe"
+wait $!
+check 'a pipe stays a pipe' test -p "$work/pipe"
+check 'what was written came through it' test "$(cut -d " " -f1 "$work/count")" -gt 10000
+
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

@@ -97,7 +97,7 @@ check "$SRCDIR/tests/gpu/products.stem" --dim T=1,17,128 --matmul=cublaslt --com
 check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --chaos --poison --by=nodes
 check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --memory=pool --by=eager --poison
 check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --audit --by=nodes
-check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --profile=/dev/null --by=nodes
+check "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt --profile="${BUILDDIR:-/tmp}/products.profile.json" --by=nodes
 same_bits "$SRCDIR/tests/gpu/products.stem" --matmul=cublaslt
 # Failures from the field (tests/cases): every branch delayed in turn, the slab poisoned, 200 replays against one stream.
 iters=200
