@@ -119,7 +119,7 @@ uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op
         return 0;
     hash_text(&h, l.kernel);
     hash_text(&h, l.code);
-    for (int i = 0; i < 4 && l.headers[i]; i++)
+    for (size_t i = 0; i < sizeof l.headers / sizeof *l.headers && l.headers[i]; i++)
         hash_text(&h, stem_op_header(l.headers[i]));
     XXH3_64bits_update(&h, l.grid, sizeof l.grid);
     XXH3_64bits_update(&h, l.block, sizeof l.block);
