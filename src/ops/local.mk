@@ -11,7 +11,8 @@ libstem_core_la_SOURCES += %D%/rmsnorm/add_rmsnorm.c %D%/rmsnorm/rmsnorm.c %D%/r
 libstem_core_la_SOURCES += %D%/silu_mul/silu_mul.c %D%/silu_mul/silu_mul.h %D%/silu_mul/silu_mul_ref.c
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
-libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/stream.c
+libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/norm_linear.c \
+	%D%/linear/norm_lower.c %D%/linear/stream.c
 libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c
 libstem_core_la_SOURCES += %D%/matmul/matmul.c %D%/matmul/matmul.h
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
@@ -35,6 +36,7 @@ STEM_CUH = \
 	%D%/common/common.cuh \
 	%D%/linear/stream.cuh \
 	%D%/linear/linear.cuh \
+	%D%/linear/norm_linear.cuh \
 	%D%/linear/formats.cuh \
 	%D%/linear/packed_stream.cuh \
 	%D%/linear/linear_packed.cuh \

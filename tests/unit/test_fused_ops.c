@@ -150,4 +150,69 @@ static void attention_heads(void)
     finish(&heads);
 }
 
-UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads})
+/* norm_linear of a slice with gaps, with an epilogue, against norm_linear of the slice's copy, then pointwise: the same bits. */
+static void norm_linear(void)
+{
+    struct run all, alone, sum;
+    begin(&all, "norm_linear");
+    operand(&all, STEM_BF16, 3, (int64_t[]){2, 3, 50});
+    all.t[0].dim[2] = 48;
+    operand(&all, STEM_F32, 1, (int64_t[]){48});
+    operand(&all, STEM_BF16, 2, (int64_t[]){10, 48});
+    operand(&all, STEM_BF16, 3, (int64_t[]){2, 3, 10});
+    text(&all, "then", "i1 i0 add");
+    text(&all, "then_of", "f32");
+    text(&all, "then_type", "bf16");
+    text(&all, "out", "f32");
+    ((struct stem_attr *)stem_op_attr(all.def, all.attrs, "eps"))->f = 0.25;
+    operand(&all, STEM_BF16, 3, (int64_t[]){2, 3, 10});
+    execute(&all);
+    begin(&alone, "norm_linear");
+    operand(&alone, STEM_BF16, 3, (int64_t[]){2, 3, 48});
+    for (int i = 0; i < 6; i++)
+        memcpy((char *)alone.data[0] + i * 48 * 2, (char *)all.data[0] + i * 50 * 2, 48 * 2);
+    like(&alone, &all, 1);
+    like(&alone, &all, 2);
+    operand(&alone, STEM_F32, 3, (int64_t[]){2, 3, 10});
+    text(&alone, "out", "f32");
+    ((struct stem_attr *)stem_op_attr(alone.def, alone.attrs, "eps"))->f = 0.25;
+    execute(&alone);
+    begin(&sum, "pointwise");
+    like(&sum, &alone, 3);
+    like(&sum, &all, 3);
+    operand(&sum, STEM_BF16, 3, (int64_t[]){2, 3, 10});
+    text(&sum, "expr", "i1 i0 add");
+    text(&sum, "dtype", "bf16");
+    execute(&sum);
+    CU_ASSERT(same_bits(&sum, 2, &all, 4));
+    finish(&all);
+    finish(&alone);
+    finish(&sum);
+}
+
+/* By hand: the squares of a row have mean 4, so with eps = 5 everything is over 3. */
+static void by_hand(void)
+{
+    static const float x[] = {2, -2, 2, 2}, norm[] = {1, 0.5f, 3, 257}, w[] = {3, 6, 1.5f, 0, 0, 0, 0, 0.75f};
+    struct run r;
+    begin(&r, "norm_linear");
+    operand(&r, STEM_BF16, 2, (int64_t[]){1, 4});
+    operand(&r, STEM_F32, 1, (int64_t[]){4});
+    operand(&r, STEM_BF16, 2, (int64_t[]){2, 4});
+    operand(&r, STEM_F32, 2, (int64_t[]){1, 2});
+    for (int i = 0; i < 4; i++) {
+        stem_ref_store(STEM_BF16, r.data[0], i, x[i]);
+        stem_ref_store(STEM_F32, r.data[1], i, norm[i]);
+    }
+    for (int i = 0; i < 8; i++)
+        stem_ref_store(STEM_BF16, r.data[2], i, w[i]);
+    text(&r, "out", "f32");
+    ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "eps"))->f = 5;
+    execute(&r);
+    CU_ASSERT_DOUBLE_EQUAL(at(&r, 3, 0), 3, 1e-6);   /* (2 * 3 - 1 * 6 + 6 * 1.5) / 3 */
+    CU_ASSERT_DOUBLE_EQUAL(at(&r, 3, 1), 128, 1e-5); /* 2 * 257 is 512 in bf16: a tie, to even */
+    finish(&r);
+}
+
+UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads},
+          {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})

@@ -85,12 +85,6 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                            .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
 
-/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster.
- */
-struct shape {
-    uint32_t nt, stages, kparts, groups, cluster, smem;
-};
-
 static uint32_t power_of_two_up_to(int64_t n, uint32_t most)
 {
     uint32_t p = 1;
@@ -99,17 +93,18 @@ static uint32_t power_of_two_up_to(int64_t n, uint32_t most)
     return p;
 }
 
-static uint32_t smem_of(const struct shape *s)
+/* `rows`: more rows of each stage, which come with as many sums of a token. */
+static uint32_t smem_of(const struct stem_linear_shape *s, uint32_t rows)
 {
     uint32_t warps = s->kparts * s->groups;
-    return stem_stream_ring_bytes(1, s->nt, s->stages, warps) + stem_stream_tile_bytes(s->nt, warps) +
-           (s->cluster > 1 ? s->groups * s->nt * 8 * 16 * 4 : 0);
+    return stem_stream_ring_bytes(1, s->nt, s->stages, warps) + warps * s->stages * rows * 128 +
+           stem_stream_tile_bytes(s->nt, warps) + (s->cluster > 1 ? s->groups * s->nt * 8 * (16 + rows) * 4 : 0);
 }
 
-static struct shape shape_of(struct product p, const struct stem_target *t)
+struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, const struct stem_target *t)
 {
-    int64_t chunks = (p.k + 63) / 64, tiles = (p.n + 15) / 16;
-    struct shape s = {.nt = p.m <= 8 ? 1 : p.m <= 16 ? 2 : p.m <= 32 ? 4 : 8, .cluster = 1};
+    int64_t chunks = (k + 63) / 64, tiles = (n + 15) / 16;
+    struct stem_linear_shape s = {.nt = m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8, .cluster = 1};
     uint32_t warps = 8;
     for (;;) {
         /* A short k is no work to share: small blocks find room beside those of another kernel. */
@@ -126,7 +121,7 @@ static struct shape shape_of(struct product p, const struct stem_target *t)
         s.stages = s.nt == 1 ? 4 : s.nt == 2 ? 3 : 2;
         if (share * ((tiles + s.groups - 1) / s.groups) <= 2 * (int64_t)t->n_sms && share < s.stages)
             s.stages = share < 2 ? 2 : (uint32_t)share;
-        s.smem = smem_of(&s);
+        s.smem = smem_of(&s, rows);
         if (s.smem <= stem_stream_block_smem(t))
             return s;
         if (warps > 4)
@@ -157,7 +152,7 @@ static void lower_plain(const struct stem_concrete *c, struct product p, const c
 static void lower_stream(const struct stem_concrete *c, struct product p, const char *x, const char *y,
                          const char *name, const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    struct shape s = shape_of(p, t);
+    struct stem_linear_shape s = stem_linear_shape(p.m, p.n, p.k, 0, t);
     struct stem_store store;
     const char *define;
     bool early = c->constant >> 1 & 1;

@@ -31,10 +31,10 @@ __device__ __forceinline__ float stem_cluster_load(const float *p, int rank)
 
 #endif /* STEM_EMULATED */
 
-/* PAIR: an item's 16 rows are 8 and the same 8 of the second half of w. */
+/* PAIR: an item's 16 rows are 8 and the same 8 of the second half of w. Rows of x are `distance` elements apart. */
 template <class E, int NT, bool PAIR> struct stem_linear_source {
     const E *x, *w;
-    int m0, m_end, n, k, group, groups;
+    int m0, m_end, n, k, group, groups, distance;
     __device__ __forceinline__ void rows(int item, stem_rows<E, 1, NT> &r) const
     {
         int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
@@ -46,7 +46,7 @@ template <class E, int NT, bool PAIR> struct stem_linear_source {
         }
 #pragma unroll
         for (int i = 0; i < 2 * NT; i++)
-            r.token[i] = m0 + row + 4 * i < m_end ? x + (long long)(m0 + row + 4 * i) * k + column : nullptr;
+            r.token[i] = m0 + row + 4 * i < m_end ? x + (long long)(m0 + row + 4 * i) * distance + column : nullptr;
     }
     __device__ __forceinline__ int tiles(int) const
     {
@@ -55,9 +55,10 @@ template <class E, int NT, bool PAIR> struct stem_linear_source {
 };
 
 /* Adds the partial sums of an item and stores 16 * GROUPS columns of y, half as many with PAIR. */
-template <class Store, int NT, int KPARTS, int GROUPS, int CLUSTER, bool PAIR> struct stem_linear_sink {
+template <class Store, class Tokens, int NT, int KPARTS, int GROUPS, int CLUSTER, bool PAIR> struct stem_linear_sink {
     const Store &store;
-    float *partial, *sums; /* [GROUPS][KPARTS] tiles; [GROUPS][8 * NT][16] */
+    const Tokens &tokens;
+    float *partial, *sums; /* [GROUPS][KPARTS] tiles; [GROUPS][8 * NT][16], then [GROUPS][8 * NT] of the tokens' own */
     int m0, m_end, n, rank;
 
     /* `sum(o)` is the sum at place o of the item; with PAIR, o of the first 8 rows store for both. */
@@ -74,25 +75,31 @@ template <class Store, int NT, int KPARTS, int GROUPS, int CLUSTER, bool PAIR> s
         int tid = threadIdx.x, threads = 32 * KPARTS * GROUPS;
         __syncthreads();
         stem_tile_store<NT>(partial + (tid >> 5) * tile, acc);
+        tokens.store(partial + (tid >> 5) * tile);
         __syncthreads();
-        auto block_sum = [&](int o) {
+        auto tile_sum = [&](int o, int row) {
             int group = (o >> 4) / (8 * NT);
-            return stem_tile_sum<NT>(partial + group * KPARTS * tile, KPARTS, (o >> 4) % (8 * NT), o & 15);
+            return stem_tile_sum<NT>(partial + group * KPARTS * tile, KPARTS, (o >> 4) % (8 * NT), row);
         };
+        auto block_sum = [&](int o) { return tile_sum(o, o & 15); };
         for (int o = tid; o < outputs; o += threads)
             if (CLUSTER == 1)
-                put(item, o, block_sum);
+                put(item, o, [&](int p) { return tokens.finish(block_sum(p), Tokens::sums ? tile_sum(p, 16) : 0.0f); });
             else
                 sums[o] = block_sum(o);
+        if (CLUSTER > 1 && Tokens::sums)
+            for (int o = tid; o < GROUPS * 8 * NT; o += threads)
+                sums[outputs + o] = tile_sum(o << 4, 16);
         if (CLUSTER > 1) {
             stem_cluster_sync();
-            auto cluster_sum = [&](int o) {
+            auto all = [&](int o) {
                 float v = 0;
 #pragma unroll
                 for (int r = 0; r < CLUSTER; r++)
                     v += stem_cluster_load(sums + o, r);
                 return v;
             };
+            auto cluster_sum = [&](int o) { return tokens.finish(all(o), Tokens::sums ? all(outputs + (o >> 4)) : 0.0f); };
             for (int o = rank * threads + tid; o < outputs; o += CLUSTER * threads)
                 put(item, o, cluster_sum);
             stem_cluster_sync();
@@ -102,24 +109,34 @@ template <class Store, int NT, int KPARTS, int GROUPS, int CLUSTER, bool PAIR> s
 
 /* Grid: x = blocks (CLUSTER consecutive ones share an item of 16 * GROUPS rows of w), y = tiles of 8 * NT rows of x.
  * Block: 32 * KPARTS * GROUPS threads; warp = group * KPARTS + part. EARLY: w is a weight, read before the wait. */
-template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
-__device__ __forceinline__ void stem_linear_to(const E *x, const E *w, const Store &store, int m, int n, int k)
+template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, class Store, class Tokens>
+__device__ __forceinline__ void stem_linear_of(const E *x, int distance, const E *w, const Store &store, int m, int n,
+                                               int k, int blocks, Tokens &tokens)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    constexpr int warps = KPARTS * GROUPS, ring = STAGES * stem_stage_bytes<1, NT>, each = (PAIR ? 8 : 16) * GROUPS;
+    constexpr int warps = KPARTS * GROUPS, ring = STAGES * (stem_stage_bytes<1, NT> + Tokens::bytes);
+    constexpr int each = (PAIR ? 8 : 16) * GROUPS;
     int warp = threadIdx.x >> 5, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
     int m0 = blockIdx.y * 8 * NT, m_end = min(m, m0 + 8 * NT), columns = PAIR ? n / 2 : n;
     float *partial = (float *)(stem_smem + warps * ring);
     float *sums = partial + warps * 8 * NT * STEM_TILE_LD;
-    stem_linear_source<E, NT, PAIR> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS};
-    stem_linear_sink<Store, NT, KPARTS, GROUPS, CLUSTER, PAIR> sink = {store, partial, sums, m0, m_end, n, rank};
+    stem_linear_source<E, NT, PAIR> source = {x, w, m0, m_end, n, k, warp / KPARTS, GROUPS, distance};
+    stem_linear_sink<Store, Tokens, NT, KPARTS, GROUPS, CLUSTER, PAIR> sink = {store, tokens, partial, sums,
+                                                                               m0,    m_end,  n,       rank};
     if (!EARLY) {
         stem_wait();
         stem_launch_dependents();
     }
-    stem_stream<E, 1, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
-                                         gridDim.x / CLUSTER, (columns + each - 1) / each,
-                                         rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink);
+    stem_stream_of<E, 1, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, blockIdx.x / CLUSTER,
+                                            blocks / CLUSTER, (columns + each - 1) / each,
+                                            rank * KPARTS + warp % KPARTS, KPARTS * CLUSTER, k, source, sink, tokens);
+}
+
+template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
+__device__ __forceinline__ void stem_linear_to(const E *x, const E *w, const Store &store, int m, int n, int k)
+{
+    stem_tokens_plain tokens;
+    stem_linear_of<E, NT, STAGES, KPARTS, GROUPS, CLUSTER, EARLY, PAIR>(x, k, w, store, m, n, k, (int)gridDim.x, tokens);
 }
 
 template <class E, class O, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY>

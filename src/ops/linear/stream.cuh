@@ -115,9 +115,21 @@ __device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<
             stem_copy16(to + MT * 2048 + i * 512, rows.token[i] + (inside ? k : 0), inside);
 }
 
+/* What becomes of the tokens between the ring and the products: nothing. norm_linear.cuh has the other one. Its `bytes`
+ * of each stage lie behind the rows; it makes a sum for each of `sums` more rows of a token. */
+struct stem_tokens_plain {
+    static constexpr int bytes = 0, sums = 0;
+    __device__ __forceinline__ void begin(void) {}                  /* an item */
+    __device__ __forceinline__ void load(unsigned, int, int) const {} /* its bytes, with the weights of k .. k + 63 */
+    __device__ __forceinline__ void next(unsigned, int) {}          /* its bytes for columns 8 * piece .. + 7 of the stage */
+    __device__ __forceinline__ uint4 take(const uint4 &b, int) { return b; } /* those columns of token 8 * j + lane / 4 */
+    __device__ __forceinline__ void store(float *) const {}         /* its sums to the warp's tile */
+    __device__ __forceinline__ float finish(float v, float) const { return v; }
+};
+
 /* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. */
-template <class E, int MT, int NT>
-__device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[MT][NT][4], int tiles)
+template <class E, int MT, int NT, class Tokens>
+__device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[MT][NT][4], int tiles, Tokens &tokens)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -129,11 +141,12 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
             low[m] = stem_shared16(at + m * 2048);
             high[m] = stem_shared16(at + m * 2048 + 1024);
         }
+        tokens.next(stage + stem_stage_bytes<MT, NT>, half * 4 + t);
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             if (NT > 1 && j >= tiles)
                 break;
-            uint4 b = stem_shared16(at + MT * 2048 + j * 1024);
+            uint4 b = tokens.take(stem_shared16(at + MT * 2048 + j * 1024), j);
 #pragma unroll
             for (int m = 0; m < MT; m++) {
                 stem_mma((const E *)nullptr, acc[m][j], low[m].x, high[m].x, low[m].y, high[m].y, b.x, b.y);
@@ -149,11 +162,11 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
  * + 0..1; acc[m][j][2..3] row + 8). A warp without a share loads zeros. EARLY: the kernel has not waited for its
  * predecessors yet; the weights of the first stages are loaded meanwhile, so neither they nor what `source.rows` reads
  * may depend on the predecessor. */
-template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink>
-__device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
-                                            int K, const Source &source, const Sink &sink)
+template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink, class Tokens>
+__device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int step, int n_items, int part, int parts,
+                                               int K, const Source &source, const Sink &sink, Tokens &what)
 {
-    constexpr int bytes = stem_stage_bytes<MT, NT>;
+    constexpr int bytes = stem_stage_bytes<MT, NT> + Tokens::bytes;
     int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
     int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
     stem_rows<E, MT, NT> rows;
@@ -162,8 +175,10 @@ __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, 
 
     auto fill = [&](bool weights, bool tokens) {
         if (fill_item < n_items) {
-            stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, (part + fill_chunk * parts) * STEM_CHUNK, K,
-                                       weights, tokens);
+            int k = (part + fill_chunk * parts) * STEM_CHUNK;
+            stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, k, K, weights, tokens);
+            if (weights)
+                what.load(ring + fill_slot * bytes + stem_stage_bytes<MT, NT>, k, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
                 fill_chunk = 0;
@@ -193,16 +208,25 @@ __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, 
     for (int item = first; item < n_items; item += step) {
         float acc[MT][NT][4] = {};
         int tiles = source.tiles(item);
+        what.begin();
 #pragma unroll 1
         for (int i = 0; i < mine; i++) {
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill(true, true);
-            stem_stage_multiply<E, MT, NT>(ring + slot * bytes, acc, tiles);
+            stem_stage_multiply<E, MT, NT>(ring + slot * bytes, acc, tiles, what);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);
     }
+}
+
+template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink>
+__device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
+                                            int K, const Source &source, const Sink &sink)
+{
+    stem_tokens_plain tokens;
+    stem_stream_of<E, MT, NT, STAGES, EARLY>(ring, first, step, n_items, part, parts, K, source, sink, tokens);
 }
 
 /* Writes a warp's sums to shared memory: tile[token * STEM_TILE_LD + row]. */

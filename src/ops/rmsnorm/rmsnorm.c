@@ -77,8 +77,7 @@ struct stem_norm_shape stem_norm_shape(const struct stem_tensor *xwy)
                                     (uint32_t)(stem_tensor_elements(xwy) / length)};
 }
 
-/* Statements that set o0 to where row blockIdx.x of x begins. */
-static void print_row(const struct stem_tensor *x, struct stem_out *o)
+void stem_norm_print_row(const struct stem_tensor *x, const char *row, struct stem_out *o)
 {
     struct stem_tensor rows[2] = {*x, {.dtype = x->dtype, .rank = x->rank - 1}};
     struct stem_walk w;
@@ -89,7 +88,7 @@ static void print_row(const struct stem_tensor *x, struct stem_out *o)
         rows[1].stride[d] = stride;
     }
     stem_walk_init(&w, rows, 2);
-    stem_out_printf(o, "    unsigned long long e = blockIdx.x;\n");
+    stem_out_printf(o, "    unsigned long long e = %s;\n", row);
     stem_walk_print(&w, "unsigned long long", o);
 }
 
@@ -106,7 +105,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     struct stem_out o = {0};
     stem_out_printf(&o, "(const %s *x, const %s *w, %s *y, long long n, long long step, float eps)\n{\n", tx, tw, tx);
     if (gaps)
-        print_row(x, &o);
+        stem_norm_print_row(x, "blockIdx.x", &o);
     stem_out_printf(&o, "    stem_rmsnorm<%s, %s, %u, %u>(x + %s, w, y + blockIdx.x * n, n, step, eps);\n}\n", tx, tw,
                     s.width, s.kept, gaps ? "o0" : "blockIdx.x * n");
     *l = (struct stem_lowered){

@@ -14,5 +14,7 @@ struct stem_norm_shape {
 };
 /* Of x, the weight and y. */
 struct stem_norm_shape stem_norm_shape(const struct stem_tensor *xwy);
+/* Prints statements that set o0 to where row `row` of x begins. */
+void stem_norm_print_row(const struct stem_tensor *x, const char *row, struct stem_out *o);
 
 #endif

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include <csetjmp>
@@ -450,6 +451,24 @@ void stem_mma(const E *e, float (&c)[4], unsigned a0, unsigned a1, unsigned a2, 
         }
     }
     __syncwarp();
+}
+
+/* Eight products of norm_linear.cuh. */
+template <class E> uint4 stem_times8(const E *, const uint4 &a, const uint4 &b)
+{
+    E u[8], v[8];
+    memcpy(u, &a, sizeof u);
+    memcpy(v, &b, sizeof v);
+    for (int i = 0; i < 8; i++) {
+        float product = emu_element((const E *)nullptr, u[i].bits, 0) * emu_element((const E *)nullptr, v[i].bits, 0);
+        if constexpr (std::is_same_v<E, __half>)
+            u[i] = __float2half_rn(product);
+        else
+            u[i] = __float2bfloat16_rn(product);
+    }
+    uint4 r;
+    memcpy(&r, u, sizeof r);
+    return r;
 }
 
 /* ldmatrix.x4.trans of attention.cuh: lane 8i + r gives the address of row r of matrix i. */
