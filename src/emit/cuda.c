@@ -22,7 +22,7 @@ struct kernel {
     bool waits;
     uint32_t early;
     bool ahead;
-    uint32_t header[8]; /* indices into headers */
+    uint32_t header[STEM_MAX_HEADERS]; /* indices into headers */
     uint32_t n_headers;
     uint32_t index;
     UT_hash_handle hh;
@@ -90,7 +90,7 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
         k->waits = l->waits;
         k->early = l->early;
         k->ahead = l->ahead;
-        for (int i = 0; i < 8 && l->headers[i]; i++)
+        for (int i = 0; i < STEM_MAX_HEADERS && l->headers[i]; i++)
             need_header(u, k, l->headers[i]);
     }
     if (l->smem > k->max_smem)

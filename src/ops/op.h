@@ -93,12 +93,14 @@ struct stem_cost {
     uint32_t blocks; /* thread blocks it can use: its SM footprint */
 };
 
+enum { STEM_MAX_HEADERS = 12 };
+
 /* How a primitive op runs on the device. Memory for texts from `arena`. */
 struct stem_lowered {
     enum stem_work work;
     const char *kernel;    /* unique C identifier for this instance, "stem_linear_bf16_n16_t8" */
     const char *code;      /* its extern "C" __global__ definition, using what `headers` define */
-    const char *headers[8]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
+    const char *headers[STEM_MAX_HEADERS]; /* names of .cuh texts it needs, in order: "common", "linear"; NULL-terminated if fewer */
     uint32_t grid[3], block[3], smem;
     struct stem_scalar scalars[16];
     uint32_t n_scalars;

@@ -11,9 +11,11 @@
 #include "linear/linear.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
+#include "experts/one.cuh"
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
 #include "linear/linear_packed.cuh"
+#include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 
 static void put(unsigned char &p, float v)
@@ -125,18 +127,32 @@ static void experts_packed(mixture d)
         .raw(format_type<F>(), w2.w.data(), {X, H, I});
     add_scales(down, w2, {X, H, I}, hb, {X});
     down.operand(want.data(), {T, H}).run(1);
-    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4);
-    size_t down_smem = DWARPS * (DSTAGES * stem_packed_stage_bytes<F, DMT> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
+    constexpr int KEPT = 2, ROOM = NT == 1 ? 2 : 16, SHARE = 4;
+    constexpr bool ALONE = NT == 1; /* a token alone has kernels of its own */
+    size_t up_smem = WARPS * (STAGES * stem_group_stage_bytes<F, MT> + stem_group_bytes<F>(SHARE, KEPT, 8 * NT) +
+                              8 * NT * (16 * MT + 4) * 4);
+    size_t down_smem = DWARPS * (DSTAGES * stem_down_stage_bytes<F, DMT, ROOM> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
     for (int i = 0; i < 2; i++) {
         emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
-            stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU>(
-                x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
-                d.hidden, d.inter, tile);
+            if (T == 1 && ALONE && i)
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, ALONE>(
+                    x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
+                    d.hidden, d.inter, tile, 1);
+            else
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, false>(
+                    x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
+                    d.hidden, d.inter, tile, KEPT);
         });
         emu_launch({(unsigned)(H + 16 * DMT - 1) / (16 * DMT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
-            stem_experts_down_packed<F, DMT, NT, DSTAGES, DWARPS, true>(
-                h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(),
-                stem_store_plain<bf16>{y[i].data(), H}, d.tokens, d.k, d.experts, d.hidden, d.inter, tile);
+            stem_store_plain<bf16> store = {y[i].data(), H};
+            if (T == 1 && ALONE && i)
+                stem_experts_down_packed<F, DMT, DSTAGES, DWARPS, 1, true, ALONE>(
+                    h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(), store, d.tokens, d.k,
+                    d.experts, d.hidden, d.inter, tile);
+            else
+                stem_experts_down_packed<F, DMT, DSTAGES, DWARPS, ROOM, true, false>(
+                    h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(), store, d.tokens, d.k,
+                    d.experts, d.hidden, d.inter, tile);
         });
     }
     emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
@@ -169,6 +185,9 @@ template <class F> static void formats()
     linear_packed<F, 4, 2, 2, 1, 1, 1, false, false>(16, 130, K);
     experts_packed<F, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, K, K, false});
     experts_packed<F, 2, 2, 3, 2, 1, 4, 2>({12, 3, 3, K, K, true});
+    experts_packed<F, 1, 1, 3, 2, 1, 3, 2>({1, 6, 8, 3 * K, 2 * K, false});
+    experts_packed<F, 1, 1, 2, 2, 1, 2, 2>({1, 8, 7, K, K, true});
+    experts_packed<F, 1, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* groups of more tokens than are kept */
 }
 
 int main()

@@ -306,13 +306,6 @@ static double bf16_value(uint16_t bits)
     return bits & 0x8000 ? -m : m;
 }
 
-static double bf16_rounded(double v)
-{
-    int e;
-    frexp(v, &e);
-    return v == 0 ? 0 : ldexp(rint(ldexp(v, 8 - e)), e - 8); /* rint: to nearest even; no subnormals here */
-}
-
 enum { M = 3, N = 130, K = 288 };
 
 struct coded {
@@ -334,7 +327,7 @@ static double weight_value(const struct coded *c, enum stem_dtype type, int n, i
         return e4m3_value(c->w[i]) * (double)c->scale.f8[n / 128 * 3 + k / 128];
     if (type == STEM_NVFP4)
         return e2m1[code] * e4m3_value(c->scale.nvfp4[i / 16]) * (double)c->whole;
-    return bf16_rounded((code - 8) * bf16_value(c->scale.int4[i / 32]));
+    return (code - 8) * bf16_value(c->scale.int4[i / 32]);
 }
 
 /* x as it is multiplied: for f8e4m3 as quantised by the nearest of all codes. */

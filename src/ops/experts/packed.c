@@ -10,8 +10,8 @@
 
 static void set_headers(struct stem_lowered *l)
 {
-    static const char *const names[] = {"common",  "pointwise", "stream",        "groups",
-                                        "experts", "formats",   "packed_stream", "experts_packed"};
+    static const char *const names[] = {"common", "pointwise", "stream",        "groups",        "experts",
+                                        "one",    "formats",   "packed_stream", "group_stream",  "experts_packed"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         l->headers[i] = names[i];
 }
@@ -53,58 +53,78 @@ static bool fits(const struct stem_concrete *c, uint32_t x, uint32_t w, uint32_t
            k % (c->operand[w].dtype == STEM_F8E4M3 ? 16 : 256) == 0;
 }
 
-/* Warps that share out k: 7 or 8 where there are few items, so that each ends soon, else 4, of which a multiprocessor
- * holds four blocks. */
-static uint32_t warps_for(enum stem_dtype weight, int64_t k, bool few)
+/* Columns of a chunk, 128 bytes of a row. */
+static uint32_t chunk_of(enum stem_dtype weight)
 {
-    int64_t each = weight == STEM_F8E4M3 ? 128 : 256, chunks = (k + each - 1) / each;
-    return !few ? 4 : chunks % 8 && chunks % 7 == 0 ? 7 : 8;
+    return weight == STEM_F8E4M3 ? 128 : 256;
 }
 
+/* How a kernel is cut (experts_packed.cuh). */
+struct cut {
+    uint32_t mt, nt, stages, warps, room, ring, smem;
+};
+
 /* Blocks that a multiprocessor holds at once. */
-static uint32_t resident(uint32_t smem, uint32_t mt, uint32_t nt, uint32_t warps, const struct stem_target *t)
+static uint32_t resident(const struct cut *c, const struct stem_target *t)
 {
-    uint32_t n = stem_stream_sm_smem(t) / smem, most = stem_format_blocks(mt, nt, warps);
+    const uint32_t fixed = 8 << 10; /* groups, reserved */
+    uint32_t n = stem_stream_sm_smem(t) / (c->smem + fixed), most = stem_format_blocks(c->mt, c->nt, c->warps);
     return n < 1 ? 1 : n < most ? n : most;
+}
+
+/* One stage without tokens (group_stream.cuh). */
+static uint32_t stage_bytes(enum stem_dtype weight, uint32_t mt)
+{
+    return stem_format_stage_bytes(weight, mt) + (weight == STEM_F8E4M3 ? (8 * mt + 15) / 16 * 16 : 0);
+}
+
+static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
+{
+    const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
+    uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type)), most;
+    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .warps = 8, .room = s->tokens > 1 ? 2 : 1};
+    most = s->tokens > 1 ? 8 * c.nt : 1;
+    for (;; c.room > 1 ? c.room-- : (c.warps /= 2)) {
+        uint32_t share = (chunks + c.warps - 1) / c.warps, kept = share * c.room > most ? share * c.room : most;
+        c.ring = c.warps * c.stages * stage_bytes(type, c.mt);
+        c.smem = c.ring + c.warps * ((kept * stem_format_token_bytes(type) + 15) / 16 * 16 + 8 * c.nt * (16 * c.mt + 4) * 4);
+        if (c.smem <= half || c.warps <= 2)
+            return c;
+    }
 }
 
 void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                   const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
     enum stem_dtype type = c->operand[2].dtype;
-    const uint32_t mt = 2, stages = 2, fixed = 8 << 10; /* groups, reserved */
-    uint32_t nt = stem_experts_nt(s), ring, smem;
+    struct cut p = up_cut(type, s, t);
     int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
-    int64_t items = groups * ((s->inter + 8 * mt - 1) / (8 * mt));
-    uint32_t warps = warps_for(type, s->hidden, items <= 2 * (int64_t)t->n_sms);
+    int64_t items = groups * ((s->inter + 8 * p.mt - 1) / (8 * p.mt));
+    bool one = s->tokens == 1;
     set_headers(l);
-    for (;; warps /= 2) {
-        ring = warps * stages * stem_format_stage_bytes(type, mt);
-        smem = ring + warps * 8 * nt * (16 * mt + 4) * 4;
-        if (smem + fixed <= stem_stream_block_smem(t) || warps <= 2)
-            break;
-    }
-    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, ring)) {
+    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, p.ring) || p.smem > stem_stream_block_smem(t)) {
         up_plain(c, s, a, l);
         return;
     }
-    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u", stem_dtype_name(type),
-                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), mt, nt,
-                                  stages, warps);
+    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(type),
+                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), p.mt, p.nt,
+                                  p.stages, p.warps, one ? "_one" : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *x, const int *ids, "
-        "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile)\n{\n"
-        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
-        "inter, "
-        "tile);\n}\n",
-        32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 3, a), stem_format_name(type),
-        mt, nt, stages, warps, stem_experts_act(c), pointer(c, 4, a));
+        "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile, "
+        "int room)\n{\n"
+        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
+        "inter, tile, room);\n}\n",
+        32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 3, a),
+        stem_format_name(type), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), one ? "true" : "false",
+        pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
-    l->grid[0] = at_most(items, t->n_sms * resident(smem + fixed, mt, nt, warps, t));
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.room}};
+    l->grid[0] = at_most(items, t->n_sms * resident(&p, t));
     l->grid[1] = (uint32_t)s->tiles;
-    l->block[0] = 32 * warps;
-    l->smem = smem;
+    l->block[0] = 32 * p.warps;
+    l->smem = p.smem;
 }
 
 static void down_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
@@ -129,28 +149,43 @@ static void down_plain(const struct stem_concrete *c, const struct stem_experts_
     l->block[0] = 128;
 }
 
+/* Tokens of a group: few, if an expert is seldom chosen by more. */
+static uint32_t down_room(const struct stem_experts_sizes *s)
+{
+    int64_t pairs = s->tile * s->k;
+    return s->tokens == 1 ? 1 : 2 * pairs <= s->experts ? 2 : pairs <= s->experts ? 4 : pairs <= 4 * s->experts ? 8 : 16;
+}
+
+static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
+{
+    const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
+    struct cut c = {.mt = 2, .nt = 1, .stages = 2, .warps = 8, .room = down_room(s)};
+    for (;; c.warps /= 2) {
+        uint32_t stage = stage_bytes(type, c.mt) + c.room * chunk_of(type) * 2;
+        c.ring = c.warps * c.stages * stage;
+        c.smem = c.ring + (uint32_t)(s->tile * (c.warps * (16 * c.mt + 4) + s->k) * 4);
+        if (c.smem <= half || c.warps <= 2)
+            return c;
+    }
+}
+
 void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                     const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
     enum stem_dtype type = c->operand[3].dtype;
-    const uint32_t mt = 2, stages = 2, groups = 8 << 10; /* stem_groups and what the system takes */
-    uint32_t nt = stem_experts_nt(s), warps = 8, ring, sums;
+    struct cut p = down_cut(type, s, t);
+    bool one = s->tokens == 1;
     set_headers(l);
-    for (;; warps /= 2) {
-        ring = warps * stages * stem_format_stage_bytes(type, mt);
-        sums = (uint32_t)(s->tile * (warps * (16 * mt + 4) + s->k) * 4);
-        if (ring + sums + groups <= stem_stream_sm_smem(t) / 2 || warps <= 2)
-            break;
-    }
-    if (!fits(c, 0, 3, 4, s->inter) || !stem_experts_can_group(s, ring) ||
-        ring + sums + groups > stem_stream_block_smem(t)) {
+    if (!fits(c, 0, 3, 4, s->inter) || !stem_experts_can_group(s, p.ring) ||
+        p.smem + (8 << 10) > stem_stream_block_smem(t)) {
         down_plain(c, s, a, l);
         return;
     }
     uint32_t weights = 3u << 3 | (stem_format_operand(c, 5) ? 1u << 5 : 0);
     bool early = (c->constant & weights) == weights;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(type),
-                                           stem_format_tag(c, 4, a), mt, nt, stages, warps, early ? "_w" : "");
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s", stem_dtype_name(type),
+                                           stem_format_tag(c, 4, a), p.mt, p.room, p.stages, p.warps,
+                                           early ? "_w" : "", one ? "_one" : "");
     const char *define;
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
@@ -159,16 +194,15 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
         a,
         "%sextern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *h, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
-        "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s>(h, ids, scale, w2, p4, %s, %s, tokens, "
-        "k, "
-        "experts, hidden, inter, tile);\n}\n",
-        define, 32 * warps, stem_format_blocks(mt, nt, warps), l->kernel, stem_format_rest(c, 4, a), store.params,
-        stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), mt, nt, stages, warps,
-        early ? "true" : "false", pointer(c, 5, a), store.make);
+        "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, %s, "
+        "tokens, k, experts, hidden, inter, tile);\n}\n",
+        define, 32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 4, a),
+        store.params, stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), p.mt, p.stages, p.warps, p.room,
+        early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make);
     l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
-    l->grid[0] = (uint32_t)((s->hidden + 16 * mt - 1) / (16 * mt));
+    l->grid[0] = (uint32_t)((s->hidden + 16 * p.mt - 1) / (16 * p.mt));
     l->grid[1] = (uint32_t)s->tiles;
-    l->block[0] = 32 * warps;
-    l->smem = ring + sums;
+    l->block[0] = 32 * p.warps;
+    l->smem = p.smem;
 }

@@ -78,7 +78,7 @@ void stem_ref_weight_row(struct stem_ref_weight *w, int64_t row, int64_t block_r
     }
     for (int64_t i = 0; i < w->k && w->type == STEM_INT4; i++) {
         float scale = stem_ref_load(STEM_BF16, w->scale, (first + i) / STEM_INT4_GROUP);
-        w->v[i] = stem_ref_round(STEM_BF16, ((float)nibble(w->w, first + i) - 8) * scale);
+        w->v[i] = ((float)nibble(w->w, first + i) - 8) * scale;
     }
     if (w->type == STEM_F8E4M3)
         stem_ref_load_row(STEM_F32, w->scale, block_row * blocks_of(w->k), 1, (uint32_t)blocks_of(w->k), w->s);

@@ -17,6 +17,14 @@ __device__ __forceinline__ unsigned stem_bf16x2_fma(unsigned a, unsigned b, unsi
     return d;
 }
 
+/* a & b | c by one instruction: with two constants the compiler makes two. */
+__device__ __forceinline__ unsigned stem_and_or(unsigned a, unsigned b, unsigned c)
+{
+    unsigned d;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
 /* e4m3 codes of a (low byte) and b, to nearest even, saturating. */
 __device__ __forceinline__ unsigned stem_f8_pair(float a, float b)
 {
@@ -43,6 +51,19 @@ __device__ __forceinline__ unsigned stem_shared2(unsigned from)
 {
     unsigned short v;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(from) : "memory");
+    return v;
+}
+
+/* 4 bytes from global to shared memory. */
+__device__ __forceinline__ void stem_copy4(unsigned to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ unsigned stem_shared4(unsigned from)
+{
+    unsigned v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
     return v;
 }
 
@@ -159,12 +180,17 @@ struct stem_f8 {
         return stem_warp_sum(sum);
     }
 
-    /* This lane's share of columns k .. k + 127 of its token. */
+    /* This lane's share of 128 columns: eight from each of these on, h, i = 0, 1. */
+    static __device__ __forceinline__ int column(int h, int i)
+    {
+        return 64 * h + 16 * (threadIdx.x & 3) + 8 * i;
+    }
+    /* Of columns k .. k + 127 of its token. */
     static __device__ __forceinline__ void load(const __nv_bfloat16 *x, int k, int K, uint4 (&raw)[4])
     {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            int at = k + 64 * (i >> 1) + 16 * (threadIdx.x & 3) + 8 * (i & 1);
+            int at = k + column(i >> 1, i & 1);
             raw[i] = at < K ? stem_fresh16(x + at) : uint4{0, 0, 0, 0};
         }
     }
@@ -196,8 +222,8 @@ struct stem_f8 {
     }
 };
 
-/* The formats whose weights are dequantised to bf16. F::value is a weight; F::scale makes the factor of the lane's 32
- * weights, or of each half of them; F::expand makes four words of eight weights, 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
+/* The formats of 4 bits, whose products are of bf16. F::value is a weight. The eight codes of a word become four words of
+ * two, 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
 template <class F> struct stem_dequantised {
     static constexpr int CHUNK = 256, SCALES = 16, PIECES = 8;
     template <class E>
@@ -210,12 +236,13 @@ template <class F> struct stem_dequantised {
         return stem_warp_sum(sum);
     }
 
-    /* Half h of a stage's columns of this lane's token, which is at x: the eight columns of each word of its 16 bytes. */
+    /* Half h of a stage's columns of this lane's token, which is at x: the eight columns of each of its four words, which
+     * F::column(h, i) says. */
     static __device__ __forceinline__ void load(const __nv_bfloat16 *x, int h, uint4 (&raw)[4])
     {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            raw[i] = stem_fresh16(x + 128 * h + 32 * (threadIdx.x & 3) + 8 * i);
+            raw[i] = stem_fresh16(x + F::column(h, i));
     }
     /* In the order of a word's weights. */
     static __device__ __forceinline__ uint4 permuted(const uint4 &v)
@@ -225,8 +252,13 @@ template <class F> struct stem_dequantised {
     }
 };
 
+/* scale() makes the factors of the two halves of a lane's 32 weights, expand() the weights of a word. */
 struct stem_nvfp4 : stem_dequantised<stem_nvfp4> {
     static constexpr float UNIT = 128;
+    static __device__ __forceinline__ int column(int h, int i)
+    {
+        return 128 * h + 32 * (threadIdx.x & 3) + 8 * i;
+    }
     static __device__ __forceinline__ float value(const void *w, const void *scale, long long i)
     {
         return stem_e2m1(stem_nibble(w, i)) * stem_e4m3(((const unsigned char *)scale)[i / 16]);
@@ -252,24 +284,24 @@ struct stem_nvfp4 : stem_dequantised<stem_nvfp4> {
     }
 };
 
+/* The order of k is another one here: the lane's share of the 16 bytes of each 32 columns is the word at 4t, so that all
+ * products of an instruction have one scale, which their sum is multiplied by. */
 struct stem_int4 : stem_dequantised<stem_int4> {
     static constexpr float UNIT = 1;
     static __device__ __forceinline__ float value(const void *w, const void *scale, long long i)
     {
-        float s = stem_float(((const __nv_bfloat16 *)scale)[i / 32]);
-        return stem_float(stem_round<__nv_bfloat16>::from(((float)stem_nibble(w, i) - 8.0f) * s));
+        return ((float)stem_nibble(w, i) - 8.0f) * stem_float(((const __nv_bfloat16 *)scale)[i / 32]);
     }
-    static __device__ __forceinline__ void scale(unsigned bits, unsigned (&factor)[2])
+    static __device__ __forceinline__ int column(int h, int i)
     {
-        factor[0] = factor[1] = __byte_perm(bits, 0, 0x1010);
+        return 128 * h + 32 * i + 8 * (threadIdx.x & 3);
     }
-    /* 0x4300 | code is 128 + code; 136 is subtracted exactly. */
-    static __device__ __forceinline__ void expand(unsigned q, unsigned factor, unsigned (&w)[4])
+    /* 0x4300 | code is 128 + code: 136 more than the code means. */
+    static __device__ __forceinline__ void expand(unsigned q, unsigned (&w)[4])
     {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            w[i] = stem_bf16x2_mul(
-                stem_bf16x2_fma((q >> 4 * i & 0x000f000f) | 0x43004300u, 0x3f803f80u, 0xc308c308u), factor);
+            w[i] = stem_and_or(q >> 4 * i, 0x000f000fu, 0x43004300u);
     }
 };
 

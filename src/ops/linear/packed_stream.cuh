@@ -21,17 +21,28 @@ template <class F, int MT> constexpr int stem_packed_stage_bytes = 16 * MT * (12
 /* Shared memory for a token's columns of one chunk. */
 template <class F> constexpr int stem_packed_token_bytes = F::PIECES * 64 + (F::SCALES ? 0 : 4);
 
+/* A row's 16 bytes number `column` of a stage lie at the place column ^ turn: accesses of 16 bytes by four lanes for each of
+ * two rows, and with int4 of 4 bytes by four lanes for each of eight, are free of bank conflicts. */
+template <class F> __device__ __forceinline__ int stem_packed_turn(int row)
+{
+    return (row & 1) << 2;
+}
+template <> __device__ __forceinline__ int stem_packed_turn<stem_int4>(int row)
+{
+    return (row & 1) << 2 | (row >> 1 & 3);
+}
+
 /* One stage: columns k .. k + CHUNK - 1. */
 template <class F, int MT>
 __device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_packed_rows<F, MT> &rows, int chunk, int K)
 {
     int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
-    unsigned to = stage + row * 128 + ((column ^ ((row & 1) << 2)) << 4);
     bool inside = F::SCALES || chunk * F::CHUNK + column * (F::CHUNK / 8) < K;
     long long at = inside ? (long long)chunk * 128 : 0;
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
-        stem_copy16(to + i * 512, rows.weight[i] + at, inside);
+        stem_copy16(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
+                    rows.weight[i] + at, inside);
     if (F::SCALES) {
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2; i++)
@@ -200,6 +211,61 @@ __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, co
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 acc[m][j][i] += part[i] * (down[i & 1] * scale[2 * m + (i >> 1)]);
+        }
+    }
+}
+
+/* Of 32 columns each, whose sum the scale multiplies: -136 times the tokens, by a product with rows of -136, plus the
+ * codes, each 128 too large, times the tokens. */
+template <int MT, int NT, class Tokens>
+__device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, const float *const (&)[2 * MT],
+                                                     const Tokens &tokens, int c, int chunk,
+                                                     float (&acc)[MT][NT][4], int tiles)
+{
+    const unsigned less = 0xc308c308u;
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, turn = stem_packed_turn<stem_int4>(g);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        uint4 token[NT][4];
+        unsigned scale[MT][2][2];
+        tokens.half(c, chunk, h, tiles, token);
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int r = 0; r < 2; r++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    scale[m][r][i] = stem_shared4(stage + 16 * MT * 128 + (16 * m + 8 * r + g) * 16 + 8 * h + 4 * i);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            unsigned low[MT][4], high[MT][4];
+#pragma unroll
+            for (int m = 0; m < MT; m++) {
+                unsigned at = stage + m * 2048 + g * 128 + (((4 * h + i) ^ turn) << 4) + 4 * t;
+                stem_int4::expand(stem_shared4(at), low[m]);
+                stem_int4::expand(stem_shared4(at + 1024), high[m]);
+            }
+#pragma unroll
+            for (int j = 0; j < NT; j++) {
+                if (NT > 1 && j >= tiles)
+                    break;
+                const __nv_bfloat16 *type = nullptr;
+                const uint4 &b = token[j][i];
+                float offset[4] = {};
+                stem_mma(type, offset, less, less, less, less, b.x, b.y);
+                stem_mma(type, offset, less, less, less, less, b.z, b.w);
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    float part[4] = {offset[0], offset[1], offset[2], offset[3]};
+                    stem_mma(type, part, low[m][0], high[m][0], low[m][1], high[m][1], b.x, b.y);
+                    stem_mma(type, part, low[m][2], high[m][2], low[m][3], high[m][3], b.z, b.w);
+#pragma unroll
+                    for (int o = 0; o < 4; o++) {
+                        unsigned two = scale[m][o >> 1][i >> 1];
+                        acc[m][j][o] += part[o] * __uint_as_float(i & 1 ? two & 0xffff0000u : two << 16);
+                    }
+                }
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ __device__ static double r_product(const bf16 *x, const byte *w, const void *s, 
             if (is_nvfp4)
                 part += v * (double)e2m1[code] * (double)(float)((const __nv_fp8_e4m3 *)s)[at / 16];
             else
-                part += v * (double)(float)(bf16)((float)(code - 8) * (float)((const bf16 *)s)[at / 32]);
+                part += v * (code - 8) * (double)(float)((const bf16 *)s)[at / 32];
         }
         sum += part;
     }

@@ -23,6 +23,10 @@ inline unsigned stem_bf16x2_fma(unsigned a, unsigned b, unsigned c)
     }
     return d;
 }
+inline unsigned stem_and_or(unsigned a, unsigned b, unsigned c)
+{
+    return (a & b) | c;
+}
 inline unsigned stem_f8_pair(float a, float b)
 {
     return stem_float_to_e4m3(a) | (unsigned)stem_float_to_e4m3(b) << 8;
@@ -46,6 +50,20 @@ inline unsigned stem_shared2(unsigned from)
         abort();
     memcpy(&v, emu_self->owner->smem.data() + from, 2);
     return v;
+}
+inline unsigned stem_shared4(unsigned from)
+{
+    unsigned v;
+    if (from + 4 > emu_self->owner->smem.size() - 16 || from % 4)
+        abort();
+    memcpy(&v, emu_self->owner->smem.data() + from, 4);
+    return v;
+}
+inline void stem_copy4(unsigned to, const void *from)
+{
+    if (to + 4 > emu_self->owner->smem.size() - 16 || to % 4 || (uintptr_t)from % 4)
+        abort();
+    memcpy(emu_self->owner->smem.data() + to, from, 4);
 }
 /* mma.m16n8k32: lane 4g + t has A rows g, g + 8 and B column g at k = 4t .. 4t + 3 and 16 further on. */
 inline void stem_mma_f8(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1)
