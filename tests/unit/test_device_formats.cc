@@ -127,21 +127,21 @@ static void experts_packed(mixture d)
         .raw(format_type<F>(), w2.w.data(), {X, H, I});
     add_scales(down, w2, {X, H, I}, hb, {X});
     down.operand(want.data(), {T, H}).run(1);
-    constexpr int KEPT = 2, ROOM = NT == 1 ? 2 : 16, SHARE = 4;
-    constexpr bool ALONE = NT == 1; /* a token alone has kernels of its own */
-    size_t up_smem = WARPS * (STAGES * stem_group_stage_bytes<F, MT> + stem_group_bytes<F>(SHARE, KEPT, 8 * NT) +
-                              8 * NT * (16 * MT + 4) * 4);
+    constexpr int ROOM = NT == 1 ? 2 : 16; /* tokens of a group */
+    constexpr bool KEEP = NT == 1, ALONE = NT == 1; /* a token alone has kernels of its own */
+    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + ROOM * (16 * MT + 4) * 4) +
+                     (H + F::CHUNK - 1) / F::CHUNK * ROOM * stem_packed_token_bytes<F> + 16;
     size_t down_smem = DWARPS * (DSTAGES * stem_down_stage_bytes<F, DMT, ROOM> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
     for (int i = 0; i < 2; i++) {
         emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
             if (T == 1 && ALONE && i)
-                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, ALONE>(
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, ALONE>(
                     x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
                     d.hidden, d.inter, tile, 1);
             else
-                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, false>(
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, false>(
                     x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
-                    d.hidden, d.inter, tile, KEPT);
+                    d.hidden, d.inter, tile, ROOM);
         });
         emu_launch({(unsigned)(H + 16 * DMT - 1) / (16 * DMT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
             stem_store_plain<bf16> store = {y[i].data(), H};
@@ -187,7 +187,7 @@ template <class F> static void formats()
     experts_packed<F, 2, 2, 3, 2, 1, 4, 2>({12, 3, 3, K, K, true});
     experts_packed<F, 1, 1, 3, 2, 1, 3, 2>({1, 6, 8, 3 * K, 2 * K, false});
     experts_packed<F, 1, 1, 2, 2, 1, 2, 2>({1, 8, 7, K, K, true});
-    experts_packed<F, 1, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* groups of more tokens than are kept */
+    experts_packed<F, 1, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* experts with several groups */
 }
 
 int main()

@@ -9,7 +9,6 @@
 /* ---- which groups there are: of many tokens (groups.cuh), of a single one (one.cuh) ---- */
 
 struct stem_groups_of_many {
-    static constexpr int MOST = 0; /* pairs of a group, 0: as it was cut */
     const stem_groups *s;
     __device__ __forceinline__ int n() const { return s->n; }
     __device__ __forceinline__ int expert(int group) const { return s->expert[group]; }
@@ -21,7 +20,6 @@ struct stem_groups_of_many {
 
 /* All lanes of a warp ask for an expert together. */
 struct stem_groups_of_one {
-    static constexpr int MOST = 1;
     const stem_one &one;
     __device__ __forceinline__ int n() const { return one.n; }
     __device__ __forceinline__ int expert(int group) const { return one.expert(group); }
@@ -33,84 +31,84 @@ struct stem_groups_of_one {
 
 /* ---- up: item = group * tiles + tile; a tile is 8 * MT rows of gate and the same ones of up ---- */
 
-template <class F, int MT, int NT, class Groups> struct stem_up_packed_source {
+template <class F, int NT, bool KEEP> struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {};
+template <class F, int NT> struct stem_up_packed_tokens<F, NT, false> : stem_tokens_read<F, NT> {};
+
+/* KEEP: the warp's share of a group's tokens is kept; otherwise they are read where they are used, as an expert with many
+ * tokens needs it, for which there is no room. */
+template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packed_source {
     const __nv_bfloat16 *x; /* of the tile's first token */
     const char *w13, *scale;
     const Groups &groups;
-    int hidden, inter, row_tiles, room, part, parts; /* room: tokens whose share is kept */
-    int has;                                         /* what is kept: a token alone, or the inverted number of a group */
-    stem_tokens_kept<F, NT> kept;
+    int hidden, inter, row_tiles, part, parts;
+    int has; /* what is held: a token alone, or the inverted number of a group */
+    stem_up_packed_tokens<F, NT, KEEP> held;
 
     /* Row r of the tile, counted in the expert's 2 * inter. */
     __device__ __forceinline__ int row(int i0, int r) const
     {
         return min(i0 + r % (8 * MT), inter - 1) + (r < 8 * MT ? 0 : inter);
     }
-    __device__ __forceinline__ void rows(int item, stem_group_rows<F, MT> &r) const
+    __device__ __forceinline__ void rows(int item, stem_packed_rows<F, MT> &r) const
     {
         int lane = threadIdx.x & 31, group = item / row_tiles, i0 = (item - group * row_tiles) * 8 * MT;
-        int expert = groups.expert(group);
         long long bytes = (long long)hidden / F::CHUNK * 128 + hidden % F::CHUNK * 128 / F::CHUNK;
-        long long first = (long long)expert * 2 * inter;
+        long long first = (long long)groups.expert(group) * 2 * inter;
 #pragma unroll
         for (int i = 0; i < 4 * MT; i++)
             r.weight[i] = w13 + (first + row(i0, (lane >> 3) + 4 * i)) * bytes + (lane & 7) * 16;
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
             r.scale[i] = scale + (first + row(i0, (lane + 32 * i) % (16 * MT))) * (bytes / 8);
-        if (F::SCALES == 0) {
-            int each = (inter + 127) / 128, i = lane % (2 * MT);
-            r.block = (const float *)scale + ((long long)expert * 2 * each + (i < MT ? 0 : each) +
-                                              min(i0 + i % MT * 8, inter - 1) / 128) *
-                                                 ((hidden + 127) / 128);
-        }
+    }
+    __device__ __forceinline__ const float *blocks(int item) const
+    {
+        if (F::SCALES)
+            return nullptr;
+        int group = item / row_tiles, each = (inter + 127) / 128, i = (threadIdx.x & 31) % (2 * MT);
+        int i0 = (item - group * row_tiles) * 8 * MT + i % MT * 8;
+        long long line = (long long)groups.expert(group) * 2 * each + (i < MT ? 0 : each) + min(i0, inter - 1) / 128;
+        return (const float *)scale + line * ((hidden + 127) / 128);
     }
     __device__ __forceinline__ int tiles(int item) const
     {
         return (groups.count(item / row_tiles) + 7) / 8;
     }
-    __device__ __forceinline__ void fetch(int group, int first, int step)
-    {
-        int begin = groups.begin(group);
-        auto row = [&](int token) { return x + (long long)groups.token(begin + token) * hidden; };
-        stem_group_fetch(kept, row, first, step, hidden);
-    }
     __device__ __forceinline__ void begin(int item, int mine)
     {
-        int group = item / row_tiles, count = groups.count(group);
-        int what = count == 1 ? groups.token(groups.begin(group)) : ~group;
+        int group = item / row_tiles, begin = groups.begin(group), count = groups.count(group);
+        int what = count == 1 ? groups.token(begin) : ~group;
+        auto row = [&](int token) { return x + (long long)groups.token(begin + token) * hidden; };
         if (what == has)
             return;
         has = what;
-        kept.count = count;
-        kept.chunks = count <= room ? mine : 1;
-        if (count <= room)
-            fetch(group, part, parts);
-    }
-    __device__ __forceinline__ int chunk(int item, int i)
-    {
-        if (kept.count <= room)
-            return i;
-        fetch(item / row_tiles, part + i * parts, 0);
-        return 0;
+        if constexpr (KEEP) {
+            held.count = count;
+            held.chunks = mine;
+            stem_group_fetch(held, row, part, parts, hidden);
+        } else {
+            held.K = hidden;
+#pragma unroll
+            for (int j = 0; j < NT; j++)
+                held.row[j] = row(min(8 * j + ((threadIdx.x & 31) >> 2), count - 1));
+        }
     }
 };
 
 template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct stem_up_packed_sink {
     static constexpr int LD = 16 * MT + 4, ROWS = 8 * MT;
     __nv_bfloat16 *h; /* of the tile's first token */
-    float *partial;
+    float *partial; /* [WARPS][width][LD] */
     const float *whole;
     const Groups &groups;
-    int inter, row_tiles;
+    int inter, row_tiles, width;
     __device__ __forceinline__ void operator()(int item, const float (&acc)[MT][NT][4]) const
     {
-        constexpr int tile = 8 * NT * LD;
-        int group = item / row_tiles, i0 = (item - group * row_tiles) * ROWS;
+        int tile = width * LD, group = item / row_tiles, i0 = (item - group * row_tiles) * ROWS;
         int count = groups.count(group), begin = groups.begin(group), expert = groups.expert(group);
         __syncwarp();
         __syncthreads();
-        stem_packed_store<MT, NT>(partial + (threadIdx.x >> 5) * tile, acc);
+        stem_group_leave(partial + (threadIdx.x >> 5) * tile, count, acc);
         __syncthreads();
         for (int o = threadIdx.x; o < ROWS * count; o += 32 * WARPS) {
             int row = o % ROWS, token = o / ROWS;
@@ -132,20 +130,21 @@ template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct
     }
 };
 
-template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, class Groups>
+template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, class Groups>
 __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *smem, const __nv_bfloat16 *x,
                                                   const void *w13, const void *scale, const void *whole,
-                                                  __nv_bfloat16 *h, int hidden, int inter, int room)
+                                                  __nv_bfloat16 *h, int hidden, int inter, int width)
 {
-    constexpr int ring = STAGES * stem_group_stage_bytes<F, MT>;
+    constexpr int ring = STAGES * stem_packed_stage_bytes<F, MT>;
     int warp = threadIdx.x >> 5, row_tiles = (inter + 8 * MT - 1) / (8 * MT), items = groups.n() * row_tiles;
-    int share = ((hidden + F::CHUNK - 1) / F::CHUNK + WARPS - 1) / WARPS;
-    int kept = stem_group_bytes<F>(share, room, Groups::MOST ? Groups::MOST : 8 * NT);
-    stem_up_packed_source<F, MT, NT, Groups> source = {x, (const char *)w13, (const char *)scale, groups, hidden, inter,
-                                                       row_tiles, room, warp, WARPS, -1 << 30,
-                                                       {smem + WARPS * ring + warp * kept, 0, 0}};
-    stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {h, (float *)(smem + WARPS * (ring + kept)),
-                                                               (const float *)whole, groups, inter, row_tiles};
+    int chunks = (hidden + F::CHUNK - 1) / F::CHUNK, before = chunks / WARPS * warp + min(warp, chunks % WARPS);
+    int each = width * stem_packed_token_bytes<F>, kept = KEEP ? (chunks * each + 15) / 16 * 16 : 0;
+    stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
+        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, warp, WARPS, -1 << 30};
+    if constexpr (KEEP)
+        source.held.at = smem + WARPS * ring + before * each;
+    stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {h, (float *)(smem + WARPS * ring + kept),
+                                                               (const float *)whole, groups, inter, row_tiles, width};
     /* a block's items lie together: few of them begin another group */
     stem_group_stream<F, MT, NT, STAGES>(stem_shared_address(smem) + warp * ring,
                                          (int)((long long)items * blockIdx.x / gridDim.x),
@@ -154,13 +153,14 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
 }
 
 /* Block: 32 * WARPS threads, k shared out over its warps. Grid: x = any number of blocks, y = tiles of tile_tokens
- * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). ONE: of a single token. room: tokens of a group that are kept. Dynamic
- * shared memory: for each warp its ring, its tokens and a tile of sums. */
-template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool ONE>
+ * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). ONE: of a single token. width: tokens of a group, at most, of 8 * NT; an
+ * expert with more has several. KEEP: they are kept in shared memory. Dynamic shared memory: for each warp its ring; if
+ * KEEP, for each chunk of k `width` tokens' columns; sums of WARPS * width times 16 * MT + 4. */
+template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, bool ONE>
 __device__ __forceinline__ void stem_experts_up_packed(const __nv_bfloat16 *x, const int *ids, const void *w13,
                                                        const void *scale, const void *whole, __nv_bfloat16 *h,
                                                        int tokens, int k, int experts, int hidden, int inter,
-                                                       int tile_tokens, int room)
+                                                       int tile_tokens, int width)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     stem_wait();
@@ -168,22 +168,23 @@ __device__ __forceinline__ void stem_experts_up_packed(const __nv_bfloat16 *x, c
     if constexpr (ONE) {
         stem_one one(ids, k, experts);
         stem_groups_of_one groups = {one};
-        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT>(groups, stem_smem, x, w13, scale, whole, h, hidden, inter, room);
+        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT, KEEP>(groups, stem_smem, x, w13, scale, whole, h, hidden, inter,
+                                                               1);
     } else {
         __shared__ stem_groups made;
         int t0 = blockIdx.y * tile_tokens;
         stem_groups_make(&made, stem_smem, ids + (long long)t0 * k, nullptr, nullptr, min(tile_tokens, tokens - t0) * k,
-                         k, experts, 8 * NT);
+                         k, experts, width);
         stem_groups_of_many groups = {&made};
-        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT>(groups, stem_smem, x + (long long)t0 * hidden, w13, scale, whole,
-                                                         h + (long long)t0 * k * inter, hidden, inter, room);
+        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT, KEEP>(groups, stem_smem, x + (long long)t0 * hidden, w13, scale,
+                                                               whole, h + (long long)t0 * k * inter, hidden, inter, width);
     }
 }
 
 /* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
 
 template <class F, int MT, int ROOM>
-constexpr int stem_down_stage_bytes = stem_group_stage_bytes<F, MT> + ROOM * F::CHUNK * 2;
+constexpr int stem_down_stage_bytes = stem_packed_stage_bytes<F, MT> + ROOM * F::CHUNK * 2;
 
 /* Tokens that came with the stage's weights, as they are in h. */
 template <class F, int NT> struct stem_tokens_staged {
@@ -238,10 +239,9 @@ template <class F, int MT, int ROOM, class Groups> struct stem_down_packed_sourc
         for (int i = 0; i < (MT + 1) / 2; i++)
             scale_row[i] = min(row0 + (lane + 32 * i) % (16 * MT), hidden - 1) * (bytes() / 8);
     }
-    __device__ __forceinline__ void rows(int group, stem_group_rows<F, MT> &r) const
+    __device__ __forceinline__ void rows(int group, stem_packed_rows<F, MT> &r) const
     {
-        int expert = groups.expert(group);
-        long long first = (long long)expert * hidden * bytes();
+        long long first = (long long)groups.expert(group) * hidden * bytes();
         const char *w = w2 + first, *s = scale + first / 8;
 #pragma unroll
         for (int i = 0; i < 4 * MT; i++)
@@ -249,10 +249,14 @@ template <class F, int MT, int ROOM, class Groups> struct stem_down_packed_sourc
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
             r.scale[i] = s + scale_row[i];
-        if (F::SCALES == 0)
-            r.block = (const float *)scale + ((long long)expert * ((hidden + 127) / 128) +
-                                              min(row0 + (threadIdx.x & 31) % (2 * MT) * 8, hidden - 1) / 128) *
-                                                 ((inter + 127) / 128);
+    }
+    __device__ __forceinline__ const float *blocks(int group) const
+    {
+        if (F::SCALES)
+            return nullptr;
+        int line = min(row0 + (threadIdx.x & 31) % (2 * MT) * 8, hidden - 1) / 128;
+        return (const float *)scale +
+               ((long long)groups.expert(group) * ((hidden + 127) / 128) + line) * ((inter + 127) / 128);
     }
     /* A chunk of a group's tokens into a stage. */
     __device__ __forceinline__ void load(unsigned to, int group, int chunk) const
@@ -272,16 +276,16 @@ template <class F, int MT, int STAGES, int ROOM, bool EARLY, class Source, class
 __device__ __forceinline__ void stem_down_stream(unsigned ring, int first, int step, int n_items, int K,
                                                  const Source &source, const Sink &sink)
 {
-    constexpr int bytes = stem_down_stage_bytes<F, MT, ROOM>, weights = stem_group_stage_bytes<F, MT>;
+    constexpr int bytes = stem_down_stage_bytes<F, MT, ROOM>, weights = stem_packed_stage_bytes<F, MT>;
     constexpr int NT = (ROOM + 7) / 8;
     int chunks = (K + F::CHUNK - 1) / F::CHUNK, fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
-    stem_group_rows<F, MT> rows;
+    stem_packed_rows<F, MT> rows;
     if (first < n_items)
         source.rows(first, rows);
     auto fill = [&](bool early, bool late) {
         if (fill_item < n_items) {
             if (early)
-                stem_group_load<F, MT>(ring + fill_slot * bytes, rows, fill_chunk, K);
+                stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, fill_chunk, K);
             if (late)
                 source.load(ring + fill_slot * bytes + weights, fill_item, fill_chunk);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
@@ -313,14 +317,16 @@ __device__ __forceinline__ void stem_down_stream(unsigned ring, int first, int s
     for (int item = first; item < n_items; item += step) {
         float acc[MT][NT][4] = {};
         stem_tokens_staged<F, NT> tokens;
+        const float *block = source.blocks(item);
         tokens.count = source.groups.count(item);
 #pragma unroll 1
         for (int i = 0; i < chunks; i++) {
+            float scale = stem_group_scale<F>(block, i);
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill(true, true);
             tokens.at = ring + slot * bytes + weights;
-            stem_group_multiply(F(), ring + slot * bytes, tokens, i, acc, (tokens.count + 7) / 8);
+            stem_group_multiply(F(), ring + slot * bytes, scale, tokens, i, i, acc, (tokens.count + 7) / 8);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);

@@ -8,13 +8,6 @@
 
 /* ---- tokens: a warp's share of k of them, in the order in which its lanes use it ---- */
 
-/* Bytes for `share` chunks of `room` tokens, and for one chunk of `most`: of a group with more tokens than there is room for,
- * each chunk is fetched when it is used. */
-template <class F> constexpr __device__ __forceinline__ int stem_group_bytes(int share, int room, int most)
-{
-    return ((share * room > most ? share * room : most) * stem_packed_token_bytes<F> + 15) / 16 * 16;
-}
-
 /* Chunks first, first + step, .. of these tokens, whose rows are row(token); four lanes take 128 columns of a token. */
 template <class F, int NT, class Row>
 __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &to, const Row &row, int first, int step,
@@ -58,43 +51,27 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
     __syncwarp();
 }
 
-/* ---- a stage: the weights of packed_stream.cuh, then f8e4m3's scale of each 8 rows ---- */
+/* ---- products of a stage ---- */
 
-template <class F, int MT>
-constexpr int stem_group_stage_bytes = stem_packed_stage_bytes<F, MT> + (F::SCALES ? 0 : (8 * MT + 15) / 16 * 16);
-
-/* Lane i of the first 2 * MT: where the scales of rows 8i .. 8i + 7 begin. */
-template <class F, int MT> struct stem_group_rows : stem_packed_rows<F, MT> {
-    const float *block;
-};
-
-template <class F, int MT>
-__device__ __forceinline__ void stem_group_load(unsigned stage, const stem_group_rows<F, MT> &rows, int chunk, int K)
-{
-    int lane = threadIdx.x & 31;
-    stem_packed_load<F, MT>(stage, rows, chunk, K);
-    if (F::SCALES == 0 && lane < 2 * MT)
-        stem_copy4(stage + stem_packed_stage_bytes<F, MT> + lane * 4, rows.block + chunk);
-}
-
+/* scale: f8e4m3's of lane % (2 * MT). */
 template <int MT, int NT, class F, class Tokens>
-__device__ __forceinline__ void stem_group_multiply(F, unsigned stage, const Tokens &tokens, int c,
+__device__ __forceinline__ void stem_group_multiply(F, unsigned stage, float, const Tokens &tokens, int c, int chunk,
                                                     float (&acc)[MT][NT][4], int tiles)
 {
     const float *block[2 * MT] = {};
-    stem_packed_multiply(F(), stage, block, tokens, c, 0, acc, tiles);
+    stem_packed_multiply(F(), stage, block, tokens, c, chunk, acc, tiles);
 }
 
 template <int MT, int NT, class Tokens>
-__device__ __forceinline__ void stem_group_multiply(stem_f8, unsigned stage, const Tokens &tokens, int c,
-                                                    float (&acc)[MT][NT][4], int tiles)
+__device__ __forceinline__ void stem_group_multiply(stem_f8, unsigned stage, float of_lane, const Tokens &tokens, int c,
+                                                    int chunk, float (&acc)[MT][NT][4], int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     uint4 low[2][MT], high[2][MT];
     float scale[2 * MT];
 #pragma unroll
     for (int i = 0; i < 2 * MT; i++)
-        scale[i] = __uint_as_float(stem_shared4(stage + stem_packed_stage_bytes<stem_f8, MT> + 4 * i));
+        scale[i] = __shfl_sync(0xffffffffu, of_lane, i);
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
@@ -109,7 +86,7 @@ __device__ __forceinline__ void stem_group_multiply(stem_f8, unsigned stage, con
             break;
         uint4 b[2];
         float down[2];
-        tokens.codes(j, c, 0, b, down);
+        tokens.codes(j, c, chunk, b, down);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
             float part[4] = {};
@@ -125,22 +102,27 @@ __device__ __forceinline__ void stem_group_multiply(stem_f8, unsigned stage, con
     }
 }
 
-/* As stem_packed_stream for a warp that keeps the tokens of its item's group: source.rows(item, rows), source.tiles(item);
- * source.begin(item) makes the tokens kept; source.chunk(item, i) those of the warp's i-th chunk, and returns its number
- * among those kept; source.kept. */
+/* The scale that the lane holds in a stage: asked for before the wait for the stage. */
+template <class F> __device__ __forceinline__ float stem_group_scale(const float *block, int chunk)
+{
+    return F::SCALES ? 0.0f : stem_constant(block + chunk);
+}
+
+/* As stem_packed_stream: source.begin(item, mine) makes source.held the item's tokens; source.blocks(item) is where the
+ * lane's scales of f8e4m3 begin. */
 template <class F, int MT, int NT, int STAGES, class Source, class Sink>
 __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int n_items, int part, int parts, int K,
                                                   Source &source, const Sink &sink)
 {
-    constexpr int bytes = stem_group_stage_bytes<F, MT>;
+    constexpr int bytes = stem_packed_stage_bytes<F, MT>;
     int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 0;
     int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
-    stem_group_rows<F, MT> rows;
+    stem_packed_rows<F, MT> rows;
     if (first < n_items)
         source.rows(first, rows);
     auto fill = [&]() {
         if (fill_item < n_items && mine) {
-            stem_group_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
+            stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
                 fill_chunk = 0;
@@ -157,18 +139,38 @@ __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int 
     for (int item = first; item < n_items; item++) {
         float acc[MT][NT][4] = {};
         int tiles = source.tiles(item);
+        const float *block = source.blocks(item);
         source.begin(item, mine);
 #pragma unroll 1
         for (int i = 0; i < mine; i++) {
-            int c = source.chunk(item, i);
+            float scale = stem_group_scale<F>(block, part + i * parts);
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill();
-            stem_group_multiply(F(), ring + slot * bytes, source.kept, c, acc, tiles);
+            stem_group_multiply(F(), ring + slot * bytes, scale, source.held, i, part + i * parts, acc, tiles);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);
     }
+}
+
+/* Writes a warp's sums of `count` tokens to shared memory: tile[token * (16 * MT + 4) + row]. */
+template <int MT, int NT>
+__device__ __forceinline__ void stem_group_leave(float *tile, int count, const float (&acc)[MT][NT][4])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int c = 0; c < 2; c++)
+            if (8 * j + 2 * t + c < count)
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    float *at = tile + (8 * j + 2 * t + c) * (16 * MT + 4) + 16 * m + g;
+                    at[0] = acc[m][j][c];
+                    at[8] = acc[m][j][c + 2];
+                }
+    __syncwarp();
 }
 
 #endif

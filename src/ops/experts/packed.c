@@ -61,7 +61,8 @@ static uint32_t chunk_of(enum stem_dtype weight)
 
 /* How a kernel is cut (experts_packed.cuh). */
 struct cut {
-    uint32_t mt, nt, stages, warps, room, ring, smem;
+    uint32_t mt, nt, stages, warps, width, ring, smem; /* width: tokens of a group, at most */
+    bool keep;
 };
 
 /* Blocks that a multiprocessor holds at once. */
@@ -72,22 +73,19 @@ static uint32_t resident(const struct cut *c, const struct stem_target *t)
     return n < 1 ? 1 : n < most ? n : most;
 }
 
-/* One stage without tokens (group_stream.cuh). */
-static uint32_t stage_bytes(enum stem_dtype weight, uint32_t mt)
-{
-    return stem_format_stage_bytes(weight, mt) + (weight == STEM_F8E4M3 ? (8 * mt + 15) / 16 * 16 : 0);
-}
-
+/* Tokens of a group are kept in shared memory unless an expert is likely to be chosen by several. Two blocks of 8 warps
+ * with two stages each then fit on a multiprocessor; else four of 4 warps. */
 static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
-    const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
-    uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type)), most;
-    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .warps = 8, .room = s->tokens > 1 ? 2 : 1};
-    most = s->tokens > 1 ? 8 * c.nt : 1;
-    for (;; c.room > 1 ? c.room-- : (c.warps /= 2)) {
-        uint32_t share = (chunks + c.warps - 1) / c.warps, kept = share * c.room > most ? share * c.room : most;
-        c.ring = c.warps * c.stages * stage_bytes(type, c.mt);
-        c.smem = c.ring + c.warps * ((kept * stem_format_token_bytes(type) + 15) / 16 * 16 + 8 * c.nt * (16 * c.mt + 4) * 4);
+    const uint32_t half = stem_stream_sm_smem(t) / 2 - (6 << 10) - 512; /* less groups, reserved */
+    uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type));
+    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = s->tile * s->k <= s->experts};
+    c.warps = c.keep ? 8 : 4;
+    c.width = !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
+    for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
+        c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
+        c.smem = c.ring + (c.keep ? (chunks * c.width * stem_format_token_bytes(type) + 15) / 16 * 16 : 0);
+        c.smem += c.warps * c.width * (16 * c.mt + 4) * 4;
         if (c.smem <= half || c.warps <= 2)
             return c;
     }
@@ -106,21 +104,21 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
         up_plain(c, s, a, l);
         return;
     }
-    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u%s", stem_dtype_name(type),
+    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u%s%s", stem_dtype_name(type),
                                   stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), p.mt, p.nt,
-                                  p.stages, p.warps, one ? "_one" : "");
+                                  p.stages, p.warps, p.keep ? "_x" : "", one ? "_one" : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *x, const int *ids, "
         "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile, "
-        "int room)\n{\n"
-        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
-        "inter, tile, room);\n}\n",
+        "int width)\n{\n"
+        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, "
+        "hidden, inter, tile, width);\n}\n",
         32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 3, a),
-        stem_format_name(type), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), one ? "true" : "false",
-        pointer(c, 4, a));
+        stem_format_name(type), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false",
+        one ? "true" : "false", pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
-    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.room}};
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.width}};
     l->grid[0] = at_most(items, t->n_sms * resident(&p, t));
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * p.warps;
@@ -150,7 +148,7 @@ static void down_plain(const struct stem_concrete *c, const struct stem_experts_
 }
 
 /* Tokens of a group: few, if an expert is seldom chosen by more. */
-static uint32_t down_room(const struct stem_experts_sizes *s)
+static uint32_t down_width(const struct stem_experts_sizes *s)
 {
     int64_t pairs = s->tile * s->k;
     return s->tokens == 1 ? 1 : 2 * pairs <= s->experts ? 2 : pairs <= s->experts ? 4 : pairs <= 4 * s->experts ? 8 : 16;
@@ -159,9 +157,10 @@ static uint32_t down_room(const struct stem_experts_sizes *s)
 static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
-    struct cut c = {.mt = 2, .nt = 1, .stages = 2, .warps = 8, .room = down_room(s)};
+    struct cut c = {.mt = 2, .stages = 2, .warps = 8, .width = down_width(s)};
+    c.nt = (c.width + 7) / 8;
     for (;; c.warps /= 2) {
-        uint32_t stage = stage_bytes(type, c.mt) + c.room * chunk_of(type) * 2;
+        uint32_t stage = stem_format_stage_bytes(type, c.mt) + c.width * chunk_of(type) * 2;
         c.ring = c.warps * c.stages * stage;
         c.smem = c.ring + (uint32_t)(s->tile * (c.warps * (16 * c.mt + 4) + s->k) * 4);
         if (c.smem <= half || c.warps <= 2)
@@ -184,7 +183,7 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     uint32_t weights = 3u << 3 | (stem_format_operand(c, 5) ? 1u << 5 : 0);
     bool early = (c->constant & weights) == weights;
     const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s", stem_dtype_name(type),
-                                           stem_format_tag(c, 4, a), p.mt, p.room, p.stages, p.warps,
+                                           stem_format_tag(c, 4, a), p.mt, p.width, p.stages, p.warps,
                                            early ? "_w" : "", one ? "_one" : "");
     const char *define;
     struct stem_store store;
@@ -197,7 +196,7 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
         "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, %s, "
         "tokens, k, experts, hidden, inter, tile);\n}\n",
         define, 32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 4, a),
-        store.params, stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), p.mt, p.stages, p.warps, p.room,
+        store.params, stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), p.mt, p.stages, p.warps, p.width,
         early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make);
     l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};

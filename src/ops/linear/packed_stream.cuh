@@ -237,34 +237,54 @@ __device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, 
                 for (int i = 0; i < 2; i++)
                     scale[m][r][i] = stem_shared4(stage + 16 * MT * 128 + (16 * m + 8 * r + g) * 16 + 8 * h + 4 * i);
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            unsigned low[MT][4], high[MT][4];
+        for (int two = 0; two < 2; two++) { /* products of two groups of columns, between those that wait for each other */
+            unsigned low[2][MT][4], high[2][MT][4];
 #pragma unroll
-            for (int m = 0; m < MT; m++) {
-                unsigned at = stage + m * 2048 + g * 128 + (((4 * h + i) ^ turn) << 4) + 4 * t;
-                stem_int4::expand(stem_shared4(at), low[m]);
-                stem_int4::expand(stem_shared4(at + 1024), high[m]);
-            }
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int m = 0; m < MT; m++) {
+                    unsigned at = stage + m * 2048 + g * 128 + (((4 * h + 2 * two + i) ^ turn) << 4) + 4 * t;
+                    stem_int4::expand(stem_shared4(at), low[i][m]);
+                    stem_int4::expand(stem_shared4(at + 1024), high[i][m]);
+                }
 #pragma unroll
             for (int j = 0; j < NT; j++) {
                 if (NT > 1 && j >= tiles)
                     break;
                 const __nv_bfloat16 *type = nullptr;
-                const uint4 &b = token[j][i];
-                float offset[4] = {};
-                stem_mma(type, offset, less, less, less, less, b.x, b.y);
-                stem_mma(type, offset, less, less, less, less, b.z, b.w);
+                const uint4 b[2] = {token[j][2 * two], token[j][2 * two + 1]};
+                float offset[2][4] = {}, part[2][MT][4];
 #pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    float part[4] = {offset[0], offset[1], offset[2], offset[3]};
-                    stem_mma(type, part, low[m][0], high[m][0], low[m][1], high[m][1], b.x, b.y);
-                    stem_mma(type, part, low[m][2], high[m][2], low[m][3], high[m][3], b.z, b.w);
+                for (int i = 0; i < 2; i++)
+                    stem_mma(type, offset[i], less, less, less, less, b[i].x, b[i].y);
 #pragma unroll
-                    for (int o = 0; o < 4; o++) {
-                        unsigned two = scale[m][o >> 1][i >> 1];
-                        acc[m][j][o] += part[o] * __uint_as_float(i & 1 ? two & 0xffff0000u : two << 16);
+                for (int i = 0; i < 2; i++)
+                    stem_mma(type, offset[i], less, less, less, less, b[i].z, b[i].w);
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+#pragma unroll
+                        for (int o = 0; o < 4; o++)
+                            part[i][m][o] = offset[i][o];
+                        stem_mma(type, part[i][m], low[i][m][0], high[i][m][0], low[i][m][1], high[i][m][1], b[i].x,
+                                 b[i].y);
                     }
-                }
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+                        stem_mma(type, part[i][m], low[i][m][2], high[i][m][2], low[i][m][3], high[i][m][3], b[i].z,
+                                 b[i].w);
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+#pragma unroll
+                        for (int o = 0; o < 4; o++) {
+                            unsigned s = scale[m][o >> 1][two];
+                            acc[m][j][o] += part[i][m][o] * __uint_as_float(i ? s & 0xffff0000u : s << 16);
+                        }
             }
         }
     }
@@ -275,7 +295,9 @@ __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const fl
                                                      const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
+    constexpr bool SPLIT = MT * NT <= 2; /* twice as many sums, where few products would wait for each other */
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    float more[MT][NT][4] = {};
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         uint4 row[MT][2], token[NT][4];
@@ -303,15 +325,23 @@ __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const fl
                     break;
                 const uint4 &b = token[j][i];
 #pragma unroll
-                for (int m = 0; m < MT; m++) {
+                for (int m = 0; m < MT; m++)
                     stem_mma((const __nv_bfloat16 *)nullptr, acc[m][j], low[m][0], high[m][0], low[m][1], high[m][1],
                              b.x, b.y);
-                    stem_mma((const __nv_bfloat16 *)nullptr, acc[m][j], low[m][2], high[m][2], low[m][3], high[m][3],
-                             b.z, b.w);
-                }
+#pragma unroll
+                for (int m = 0; m < MT; m++)
+                    stem_mma((const __nv_bfloat16 *)nullptr, SPLIT ? more[m][j] : acc[m][j], low[m][2], high[m][2],
+                             low[m][3], high[m][3], b.z, b.w);
             }
         }
     }
+#pragma unroll
+    for (int m = 0; m < MT && SPLIT; m++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                acc[m][j][i] += more[m][j][i];
 }
 
 /* As stem_stream. `source.rows(item, rows)` says where an item's weights are, `source.blocks(item, block)` its scales
