@@ -129,7 +129,7 @@ static void experts_packed(mixture d)
     down.operand(want.data(), {T, H}).run(1);
     constexpr int ROOM = NT == 1 ? 2 : 16; /* tokens of a group */
     constexpr bool KEEP = NT == 1, ALONE = NT == 1; /* a token alone has kernels of its own */
-    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + ROOM * (16 * MT + 4) * 4) +
+    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 2 * ROOM * (16 * MT + 4) * 4) +
                      (H + F::CHUNK - 1) / F::CHUNK * ROOM * stem_packed_token_bytes<F> + 16;
     size_t down_smem = DWARPS * (DSTAGES * stem_down_stage_bytes<F, DMT, ROOM> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
     for (int i = 0; i < 2; i++) {

@@ -34,13 +34,13 @@ struct stem_groups_of_one {
 template <class F, int NT, bool KEEP> struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {};
 template <class F, int NT> struct stem_up_packed_tokens<F, NT, false> : stem_tokens_read<F, NT> {};
 
-/* KEEP: the warp's share of a group's tokens is kept; otherwise they are read where they are used, as an expert with many
+/* KEEP: a group's tokens are kept; otherwise they are read where they are used, as an expert with many
  * tokens needs it, for which there is no room. */
 template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packed_source {
     const __nv_bfloat16 *x; /* of the tile's first token */
     const char *w13, *scale;
     const Groups &groups;
-    int hidden, inter, row_tiles, part, parts;
+    int hidden, inter, row_tiles;
     int has; /* what is held: a token alone, or the inverted number of a group */
     stem_up_packed_tokens<F, NT, KEEP> held;
 
@@ -74,7 +74,7 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
     {
         return (groups.count(item / row_tiles) + 7) / 8;
     }
-    __device__ __forceinline__ void begin(int item, int mine)
+    __device__ __forceinline__ void begin(int item)
     {
         int group = item / row_tiles, begin = groups.begin(group), count = groups.count(group);
         int what = count == 1 ? groups.token(begin) : ~group;
@@ -84,8 +84,8 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
         has = what;
         if constexpr (KEEP) {
             held.count = count;
-            held.chunks = mine;
-            stem_group_fetch(held, row, part, parts, hidden);
+            held.chunks = (hidden + F::CHUNK - 1) / F::CHUNK;
+            stem_group_fetch(held, row, hidden);
         } else {
             held.K = hidden;
 #pragma unroll
@@ -95,21 +95,19 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
     }
 };
 
+/* Adds the warps' sums of two items at a time: they wait for each other only then. */
 template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct stem_up_packed_sink {
     static constexpr int LD = 16 * MT + 4, ROWS = 8 * MT;
     __nv_bfloat16 *h; /* of the tile's first token */
-    float *partial; /* [WARPS][width][LD] */
+    float *partial;   /* [2][WARPS][width][LD] */
     const float *whole;
     const Groups &groups;
-    int inter, row_tiles, width;
-    __device__ __forceinline__ void operator()(int item, const float (&acc)[MT][NT][4]) const
+    int inter, row_tiles, width, first, n_items;
+
+    __device__ __forceinline__ void add(int item, const float *sums) const
     {
-        int tile = width * LD, group = item / row_tiles, i0 = (item - group * row_tiles) * ROWS;
+        int group = item / row_tiles, i0 = (item - group * row_tiles) * ROWS;
         int count = groups.count(group), begin = groups.begin(group), expert = groups.expert(group);
-        __syncwarp();
-        __syncthreads();
-        stem_group_leave(partial + (threadIdx.x >> 5) * tile, count, acc);
-        __syncthreads();
         for (int o = threadIdx.x; o < ROWS * count; o += 32 * WARPS) {
             int row = o % ROWS, token = o / ROWS;
             float gate = 0, up = 0, gate_unit = F::UNIT, up_unit = F::UNIT;
@@ -119,14 +117,26 @@ template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct
             }
 #pragma unroll
             for (int w = 0; w < WARPS; w++) {
-                gate += partial[w * tile + token * LD + row];
-                up += partial[w * tile + token * LD + row + ROWS];
+                gate += sums[(w * width + token) * LD + row];
+                up += sums[(w * width + token) * LD + row + ROWS];
             }
             if (i0 + row < inter)
                 h[(long long)groups.pair(begin + token) * inter + i0 + row] =
                     stem_round<__nv_bfloat16>::from(stem_act_apply<ACT>(gate * gate_unit) * (up * up_unit));
         }
         __syncwarp();
+    }
+    __device__ __forceinline__ void operator()(int item, const float (&acc)[MT][NT][4]) const
+    {
+        int second = (item - first) & 1, size = WARPS * width * LD;
+        stem_group_leave(partial + second * size + (threadIdx.x >> 5) * width * LD, groups.count(item / row_tiles), acc);
+        if (!second && item + 1 < n_items)
+            return;
+        __syncthreads();
+        add(item, partial + second * size);
+        if (second)
+            add(item - 1, partial);
+        __syncthreads();
     }
 };
 
@@ -137,25 +147,25 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
 {
     constexpr int ring = STAGES * stem_packed_stage_bytes<F, MT>;
     int warp = threadIdx.x >> 5, row_tiles = (inter + 8 * MT - 1) / (8 * MT), items = groups.n() * row_tiles;
-    int chunks = (hidden + F::CHUNK - 1) / F::CHUNK, before = chunks / WARPS * warp + min(warp, chunks % WARPS);
-    int each = width * stem_packed_token_bytes<F>, kept = KEEP ? (chunks * each + 15) / 16 * 16 : 0;
-    stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
-        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, warp, WARPS, -1 << 30};
-    if constexpr (KEEP)
-        source.held.at = smem + WARPS * ring + before * each;
-    stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {h, (float *)(smem + WARPS * ring + kept),
-                                                               (const float *)whole, groups, inter, row_tiles, width};
     /* a block's items lie together: few of them begin another group */
-    stem_group_stream<F, MT, NT, STAGES>(stem_shared_address(smem) + warp * ring,
-                                         (int)((long long)items * blockIdx.x / gridDim.x),
-                                         (int)((long long)items * (blockIdx.x + 1) / gridDim.x), warp, WARPS, hidden,
+    int first = (int)((long long)items * blockIdx.x / gridDim.x);
+    int n_items = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
+    int kept = (hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F>;
+    stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
+        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, -1 << 30};
+    if constexpr (KEEP)
+        source.held.at = smem + WARPS * ring;
+    stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {
+        h, (float *)(smem + WARPS * ring + (KEEP ? (kept + 15) / 16 * 16 : 0)), (const float *)whole, groups, inter,
+        row_tiles, width, first, n_items};
+    stem_group_stream<F, MT, NT, STAGES>(stem_shared_address(smem) + warp * ring, first, n_items, warp, WARPS, hidden,
                                          source, sink);
 }
 
 /* Block: 32 * WARPS threads, k shared out over its warps. Grid: x = any number of blocks, y = tiles of tile_tokens
  * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). ONE: of a single token. width: tokens of a group, at most, of 8 * NT; an
  * expert with more has several. KEEP: they are kept in shared memory. Dynamic shared memory: for each warp its ring; if
- * KEEP, for each chunk of k `width` tokens' columns; sums of WARPS * width times 16 * MT + 4. */
+ * KEEP, for each chunk of k `width` tokens' columns; two items' sums of WARPS * width times 16 * MT + 4. */
 template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, bool ONE>
 __device__ __forceinline__ void stem_experts_up_packed(const __nv_bfloat16 *x, const int *ids, const void *w13,
                                                        const void *scale, const void *whole, __nv_bfloat16 *h,

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stream of packed_stream.cuh for tokens that change with the item: those of an expert's group. A warp keeps them in
+ * The stream of packed_stream.cuh for tokens that change with the item: those of an expert's group. A block keeps them in
  * shared memory as long as its items are of one group.
  */
 #ifndef STEM_GROUP_STREAM_CUH
 #define STEM_GROUP_STREAM_CUH
 
-/* ---- tokens: a warp's share of k of them, in the order in which its lanes use it ---- */
+/* ---- tokens: in the order in which the lanes use them ---- */
 
-/* Chunks first, first + step, .. of these tokens, whose rows are row(token); four lanes take 128 columns of a token. */
+/* All chunks of these tokens, whose rows are row(token), by all threads of the block: four lanes take 128 columns of a
+ * token. */
 template <class F, int NT, class Row>
-__device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &to, const Row &row, int first, int step,
-                                                 int K)
+__device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &to, const Row &row, int K)
 {
     constexpr int EACH = F::CHUNK / 128, PIECES = F::PIECES / EACH, N = 2; /* N of them are on their way at once */
-    int lane = threadIdx.x & 31, t = lane & 3, runs = to.chunks * EACH * to.count;
+    int t = threadIdx.x & 3, step = blockDim.x >> 2, runs = to.chunks * EACH * to.count;
     __syncwarp();
+    __syncthreads();
 #pragma unroll 1
-    for (int begin = 0; begin < runs; begin += 8 * N) {
+    for (int first = threadIdx.x >> 5 << 3; first < runs; first += N * step) {
         uint4 raw[N][4];
 #pragma unroll
         for (int i = 0; i < N; i++) { /* past the end: the last one again */
-            int run = min(begin + 8 * i + (lane >> 2), runs - 1), columns = run / to.count;
+            int run = min(first + i * step + ((threadIdx.x & 31) >> 2), runs - 1), columns = run / to.count;
             const __nv_bfloat16 *x = row(run - columns * to.count);
-            int chunk = first + columns / EACH * step;
             if constexpr (F::SCALES != 0)
-                F::load(x + (long long)chunk * F::CHUNK, columns % EACH, raw[i]);
+                F::load(x, columns, raw[i]);
             else
-                F::load(x, chunk * F::CHUNK, K, raw[i]);
+                F::load(x, columns * 128, K, raw[i]);
         }
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            int run = min(begin + 8 * i + (lane >> 2), runs - 1), columns = run / to.count;
+            int run = min(first + i * step + ((threadIdx.x & 31) >> 2), runs - 1), columns = run / to.count;
             int token = run - columns * to.count;
             uint4 *at = (uint4 *)to.at + (columns * PIECES * to.count + token) * 4 + t;
             if constexpr (F::SCALES != 0) {
@@ -49,6 +49,7 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
         }
     }
     __syncwarp();
+    __syncthreads();
 }
 
 /* ---- products of a stage ---- */
@@ -108,46 +109,52 @@ template <class F> __device__ __forceinline__ float stem_group_scale(const float
     return F::SCALES ? 0.0f : stem_constant(block + chunk);
 }
 
-/* As stem_packed_stream: source.begin(item, mine) makes source.held the item's tokens; source.blocks(item) is where the
- * lane's scales of f8e4m3 begin. */
+/* As stem_packed_stream, for items first .. n_items - 1 of a block. The (item, chunk) pairs are dealt out to its `parts`
+ * warps one after the other, so each has as many as the others in a few items. source.begin(item) makes source.held the
+ * item's tokens, with all warps of the block; source.blocks(item) is where the lane's scales of f8e4m3 begin. */
 template <class F, int MT, int NT, int STAGES, class Source, class Sink>
 __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int n_items, int part, int parts, int K,
                                                   Source &source, const Sink &sink)
 {
     constexpr int bytes = stem_packed_stage_bytes<F, MT>;
-    int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 0;
-    int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
+    int chunks = (K + F::CHUNK - 1) / F::CHUNK, turn = chunks % parts, fill_slot = 0, slot = 0;
+    int fill_item = first, fill_part = part, fill_chunk = part;
     stem_packed_rows<F, MT> rows;
-    if (first < n_items)
-        source.rows(first, rows);
+    auto next = [&](int p) { return p < turn ? p - turn + parts : p - turn; }; /* the first chunk of the next item */
+    auto skip = [&]() { /* items of which this warp has no chunk */
+        while (fill_item < n_items && fill_chunk >= chunks) {
+            fill_item++;
+            fill_part = fill_chunk = next(fill_part);
+        }
+        if (fill_item < n_items && fill_chunk == fill_part)
+            source.rows(fill_item, rows);
+    };
     auto fill = [&]() {
-        if (fill_item < n_items && mine) {
-            stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
+        if (fill_item < n_items) {
+            stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, fill_chunk, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
-            if (++fill_chunk == mine) {
-                fill_chunk = 0;
-                if (++fill_item < n_items)
-                    source.rows(fill_item, rows);
-            }
+            fill_chunk += parts;
+            skip();
         }
         stem_copy_commit();
     };
+    skip();
 #pragma unroll 1
     for (int i = 0; i < STAGES - 1; i++)
         fill();
 #pragma unroll 1
-    for (int item = first; item < n_items; item++) {
+    for (int item = first; item < n_items; item++, part = next(part)) {
         float acc[MT][NT][4] = {};
         int tiles = source.tiles(item);
         const float *block = source.blocks(item);
-        source.begin(item, mine);
+        source.begin(item);
 #pragma unroll 1
-        for (int i = 0; i < mine; i++) {
-            float scale = stem_group_scale<F>(block, part + i * parts);
+        for (int chunk = part; chunk < chunks; chunk += parts) {
+            float scale = stem_group_scale<F>(block, chunk);
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill();
-            stem_group_multiply(F(), ring + slot * bytes, scale, source.held, i, part + i * parts, acc, tiles);
+            stem_group_multiply(F(), ring + slot * bytes, scale, source.held, chunk, chunk, acc, tiles);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);

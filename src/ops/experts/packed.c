@@ -85,7 +85,7 @@ static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *
     for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
         c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
         c.smem = c.ring + (c.keep ? (chunks * c.width * stem_format_token_bytes(type) + 15) / 16 * 16 : 0);
-        c.smem += c.warps * c.width * (16 * c.mt + 4) * 4;
+        c.smem += 2 * c.warps * c.width * (16 * c.mt + 4) * 4;
         if (c.smem <= half || c.warps <= 2)
             return c;
     }

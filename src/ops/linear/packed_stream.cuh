@@ -295,9 +295,7 @@ __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const fl
                                                      const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
-    constexpr bool SPLIT = MT * NT <= 2; /* twice as many sums, where few products would wait for each other */
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    float more[MT][NT][4] = {};
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         uint4 row[MT][2], token[NT][4];
@@ -330,18 +328,11 @@ __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const fl
                              b.x, b.y);
 #pragma unroll
                 for (int m = 0; m < MT; m++)
-                    stem_mma((const __nv_bfloat16 *)nullptr, SPLIT ? more[m][j] : acc[m][j], low[m][2], high[m][2],
-                             low[m][3], high[m][3], b.z, b.w);
+                    stem_mma((const __nv_bfloat16 *)nullptr, acc[m][j], low[m][2], high[m][2], low[m][3], high[m][3],
+                             b.z, b.w);
             }
         }
     }
-#pragma unroll
-    for (int m = 0; m < MT && SPLIT; m++)
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                acc[m][j][i] += more[m][j][i];
 }
 
 /* As stem_stream. `source.rows(item, rows)` says where an item's weights are, `source.blocks(item, block)` its scales
