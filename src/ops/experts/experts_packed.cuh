@@ -9,6 +9,7 @@
 /* ---- which groups there are: of many tokens (groups.cuh), of a single one (one.cuh) ---- */
 
 struct stem_groups_of_many {
+    static constexpr bool ALONE = false; /* whether each warp fetches its tokens alone */
     const stem_groups *s;
     __device__ __forceinline__ int n() const { return s->n; }
     __device__ __forceinline__ int expert(int group) const { return s->expert[group]; }
@@ -20,6 +21,7 @@ struct stem_groups_of_many {
 
 /* All lanes of a warp ask for an expert together. */
 struct stem_groups_of_one {
+    static constexpr bool ALONE = true;
     const stem_one &one;
     __device__ __forceinline__ int n() const { return one.n; }
     __device__ __forceinline__ int expert(int group) const { return one.expert(group); }
@@ -40,7 +42,7 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
     const __nv_bfloat16 *x; /* of the tile's first token */
     const char *w13, *scale;
     const Groups &groups;
-    int hidden, inter, row_tiles;
+    int hidden, inter, row_tiles, parts;
     int has; /* what is held: a token alone, or the inverted number of a group */
     stem_up_packed_tokens<F, NT, KEEP> held;
 
@@ -74,7 +76,7 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
     {
         return (groups.count(item / row_tiles) + 7) / 8;
     }
-    __device__ __forceinline__ void begin(int item)
+    __device__ __forceinline__ void begin(int item, int part)
     {
         int group = item / row_tiles, begin = groups.begin(group), count = groups.count(group);
         int what = count == 1 ? groups.token(begin) : ~group;
@@ -85,7 +87,7 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
         if constexpr (KEEP) {
             held.count = count;
             held.chunks = (hidden + F::CHUNK - 1) / F::CHUNK;
-            stem_group_fetch(held, row, hidden);
+            stem_group_fetch<Groups::ALONE>(held, row, part, parts, hidden);
         } else {
             held.K = hidden;
 #pragma unroll
@@ -152,13 +154,13 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
     int n_items = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
     int kept = (hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F>;
     stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
-        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, -1 << 30};
+        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, WARPS, -1 << 30};
     if constexpr (KEEP)
         source.held.at = smem + WARPS * ring;
     stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {
         h, (float *)(smem + WARPS * ring + (KEEP ? (kept + 15) / 16 * 16 : 0)), (const float *)whole, groups, inter,
         row_tiles, width, first, n_items};
-    stem_group_stream<F, MT, NT, STAGES>(stem_shared_address(smem) + warp * ring, first, n_items, warp, WARPS, hidden,
+    stem_group_stream<F, MT, NT, STAGES, Groups::ALONE>(stem_shared_address(smem) + warp * ring, first, n_items, warp, WARPS, hidden,
                                          source, sink);
 }
 

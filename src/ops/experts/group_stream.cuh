@@ -8,48 +8,65 @@
 
 /* ---- tokens: in the order in which the lanes use them ---- */
 
-/* All chunks of these tokens, whose rows are row(token), by all threads of the block: four lanes take 128 columns of a
- * token. */
-template <class F, int NT, class Row>
-__device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &to, const Row &row, int K)
+/* Who fetches tokens: all threads of a block, or a warp only the chunks that it multiplies, without a barrier. */
+template <bool ALONE> __device__ __forceinline__ void stem_group_meet()
+{
+    __syncwarp();
+    if (!ALONE)
+        __syncthreads();
+}
+
+/* Chunks of these tokens, whose rows are row(token): all, or with ALONE every parts-th from the part-th on. Four lanes take
+ * 128 columns of a token. */
+template <bool ALONE, class F, int NT, class Row>
+__device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &to, const Row &row, int part, int parts,
+                                                 int K)
 {
     constexpr int EACH = F::CHUNK / 128, PIECES = F::PIECES / EACH, N = 2; /* N of them are on their way at once */
-    int t = threadIdx.x & 3, step = blockDim.x >> 2, runs = to.chunks * EACH * to.count;
-    __syncwarp();
-    __syncthreads();
+    int t = threadIdx.x & 3, quad = (threadIdx.x & 31) >> 2, step = ALONE ? 8 : blockDim.x >> 2;
+    int chunks = !ALONE ? to.chunks : part < to.chunks ? (to.chunks - part + parts - 1) / parts : 0;
+    int runs = chunks * EACH * to.count;
+    auto place = [&](int run, int &token) { /* the 128 columns; past the end: the last ones again */
+        run = min(run, runs - 1);
+        int columns = run / to.count;
+        token = run - columns * to.count;
+        return ALONE ? (part + columns / EACH * parts) * EACH + columns % EACH : columns;
+    };
+    stem_group_meet<ALONE>();
 #pragma unroll 1
-    for (int first = threadIdx.x >> 5 << 3; first < runs; first += N * step) {
+    for (int first = ALONE ? 0 : threadIdx.x >> 5 << 3; first < runs; first += N * step) {
         uint4 raw[N][4];
+        int token;
 #pragma unroll
-        for (int i = 0; i < N; i++) { /* past the end: the last one again */
-            int run = min(first + i * step + ((threadIdx.x & 31) >> 2), runs - 1), columns = run / to.count;
-            const __nv_bfloat16 *x = row(run - columns * to.count);
-            if constexpr (F::SCALES != 0)
-                F::load(x, columns, raw[i]);
-            else
-                F::load(x, columns * 128, K, raw[i]);
-        }
-#pragma unroll
-        for (int i = 0; i < N; i++) {
-            int run = min(first + i * step + ((threadIdx.x & 31) >> 2), runs - 1), columns = run / to.count;
-            int token = run - columns * to.count;
-            uint4 *at = (uint4 *)to.at + (columns * PIECES * to.count + token) * 4 + t;
-            if constexpr (F::SCALES != 0) {
-#pragma unroll
-                for (int j = 0; j < PIECES; j++)
-                    at[4 * to.count * j] = F::permuted(raw[i][j]);
-            } else {
-                uint4 piece[2];
-                float down = F::quantise(raw[i], piece);
-                at[0] = piece[0];
-                at[4 * to.count] = piece[1];
-                if (t == 0)
-                    *to.scale(token, columns) = down;
+        for (int i = 0; i < N; i++)
+            if (first + i * step < runs) {
+                int columns = place(first + i * step + quad, token);
+                const __nv_bfloat16 *x = row(token);
+                if constexpr (F::SCALES != 0)
+                    F::load(x, columns, raw[i]);
+                else
+                    F::load(x, columns * 128, K, raw[i]);
             }
-        }
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (first + i * step < runs) {
+                int columns = place(first + i * step + quad, token);
+                uint4 *at = (uint4 *)to.at + (columns * PIECES * to.count + token) * 4 + t;
+                if constexpr (F::SCALES != 0) {
+#pragma unroll
+                    for (int j = 0; j < PIECES; j++)
+                        at[4 * to.count * j] = F::permuted(raw[i][j]);
+                } else {
+                    uint4 piece[2];
+                    float down = F::quantise(raw[i], piece);
+                    at[0] = piece[0];
+                    at[4 * to.count] = piece[1];
+                    if (t == 0)
+                        *to.scale(token, columns) = down;
+                }
+            }
     }
-    __syncwarp();
-    __syncthreads();
+    stem_group_meet<ALONE>();
 }
 
 /* ---- products of a stage ---- */
@@ -110,14 +127,15 @@ template <class F> __device__ __forceinline__ float stem_group_scale(const float
 }
 
 /* As stem_packed_stream, for items first .. n_items - 1 of a block. The (item, chunk) pairs are dealt out to its `parts`
- * warps one after the other, so each has as many as the others in a few items. source.begin(item) makes source.held the
- * item's tokens, with all warps of the block; source.blocks(item) is where the lane's scales of f8e4m3 begin. */
-template <class F, int MT, int NT, int STAGES, class Source, class Sink>
+ * warps one after the other, so each has as many as the others in a few items; with ALONE, a warp has the same chunks of
+ * each item. source.begin(item, part) makes source.held the item's tokens, with all warps of the block or ALONE;
+ * source.blocks(item) is where the lane's scales of f8e4m3 begin. */
+template <class F, int MT, int NT, int STAGES, bool ALONE, class Source, class Sink>
 __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int n_items, int part, int parts, int K,
                                                   Source &source, const Sink &sink)
 {
     constexpr int bytes = stem_packed_stage_bytes<F, MT>;
-    int chunks = (K + F::CHUNK - 1) / F::CHUNK, turn = chunks % parts, fill_slot = 0, slot = 0;
+    int chunks = (K + F::CHUNK - 1) / F::CHUNK, turn = ALONE ? 0 : chunks % parts, fill_slot = 0, slot = 0;
     int fill_item = first, fill_part = part, fill_chunk = part;
     stem_packed_rows<F, MT> rows;
     auto next = [&](int p) { return p < turn ? p - turn + parts : p - turn; }; /* the first chunk of the next item */
@@ -147,7 +165,7 @@ __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int 
         float acc[MT][NT][4] = {};
         int tiles = source.tiles(item);
         const float *block = source.blocks(item);
-        source.begin(item);
+        source.begin(item, part);
 #pragma unroll 1
         for (int chunk = part; chunk < chunks; chunk += parts) {
             float scale = stem_group_scale<F>(block, chunk);

@@ -157,7 +157,7 @@ static uint32_t down_width(const struct stem_experts_sizes *s)
 static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
-    struct cut c = {.mt = 2, .stages = 2, .warps = 8, .width = down_width(s)};
+    struct cut c = {.mt = 2, .stages = 2, .warps = type == STEM_INT4 ? 6 : 8, .width = down_width(s)};
     c.nt = (c.width + 7) / 8;
     for (;; c.warps /= 2) {
         uint32_t stage = stem_format_stage_bytes(type, c.mt) + c.width * chunk_of(type) * 2;

@@ -14,9 +14,11 @@
 #include "linear/linear.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
+#include "experts/one.cuh"
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
 #include "linear/linear_packed.cuh"
+#include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 
 #include "harness.h"
@@ -111,22 +113,21 @@ __global__ void __launch_bounds__(32 * KP * G, blocks_for(MT, NT, KP * G)) __clu
     stem_linear_packed<F, MT, NT, STAGES, KP, G, CL, KEEP, true, false>(x, w, s, whole, stem_store_plain<bf16>{y, n}, m,
                                                                        n, k, kept);
 }
-template <int MT, int NT, int STAGES, int WARPS>
-__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, NT, WARPS))
+template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE>
+__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, 1, WARPS))
     k_up(const bf16 *x, const int *ids, const void *w13, const void *s, const void *whole, bf16 *h, int tokens, int k,
-         int experts, int hidden, int inter, int tile)
+         int experts, int hidden, int inter, int tile, int width)
 {
-    stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU>(x, ids, w13, s, whole, h, tokens, k, experts, hidden,
-                                                                   inter, tile);
+    stem_experts_up_packed<F, MT, 1, STAGES, WARPS, STEM_ACT_SILU, KEEP, ONE>(x, ids, w13, s, whole, h, tokens, k, experts,
+                                                                             hidden, inter, tile, width);
 }
-template <int MT, int NT, int STAGES, int WARPS>
-__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, NT, WARPS))
+template <int MT, int STAGES, int WARPS, bool ONE>
+__global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, 1, WARPS))
     k_down(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole, bf16 *y,
            int tokens, int k, int experts, int hidden, int inter, int tile)
 {
-    stem_experts_down_packed<F, MT, NT, STAGES, WARPS, true>(h, ids, weight, w2, s, whole,
-                                                            stem_store_plain<bf16>{y, hidden}, tokens, k, experts, hidden,
-                                                            inter, tile);
+    stem_experts_down_packed<F, MT, STAGES, WARPS, ONE ? 1 : 2, true, ONE>(
+        h, ids, weight, w2, s, whole, stem_store_plain<bf16>{y, hidden}, tokens, k, experts, hidden, inter, tile);
 }
 
 static bool programmatic; /* launches may start before their predecessor has ended */
@@ -181,37 +182,44 @@ template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> struct c
     }
 };
 
-template <int MT, int NT, int STAGES, int WARPS> struct config_up {
-    int smem, per_sm;
+/* KEEP: two tokens of a group are kept, others are another group. ONE: of a token alone. */
+template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE> struct config_up {
+    int width = ONE ? 1 : KEEP ? 2 : 8, smem, per_sm = 0;
     explicit config_up(const shape &d)
     {
-        smem = std::max(WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4), d.experts * 4 + 4100);
-        allow(k_up<MT, NT, STAGES, WARPS>, smem);
-        per_sm = resident(k_up<MT, NT, STAGES, WARPS>, 32 * WARPS, smem);
+        int kept = KEEP ? (d.hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F> : 0;
+        smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 2 * width * (16 * MT + 4) * 4) + (kept + 15) / 16 * 16;
+        smem = std::max(smem, d.experts * 4 + 4100);
+        if (smem > 221 << 10)
+            return;
+        allow(k_up<MT, STAGES, WARPS, KEEP, ONE>, smem);
+        per_sm = resident(k_up<MT, STAGES, WARPS, KEEP, ONE>, 32 * WARPS, smem);
     }
     void run(const bf16 *x, const int *ids, const void *w13, const void *s, const void *whole, bf16 *h, const shape &d,
              cudaStream_t stream) const
     {
         int items = std::min(d.experts, d.tile() * d.k) * ((d.inter + 8 * MT - 1) / (8 * MT));
-        start(k_up<MT, NT, STAGES, WARPS>, dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream, x, ids,
-              w13, s, whole, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
+        start(k_up<MT, STAGES, WARPS, KEEP, ONE>, dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream, x,
+              ids, w13, s, whole, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile(), width);
     }
 };
 
-template <int MT, int NT, int STAGES, int WARPS> struct config_down {
-    int smem, per_sm;
+template <int MT, int STAGES, int WARPS, bool ONE> struct config_down {
+    int smem, per_sm = 0;
     explicit config_down(const shape &d)
     {
-        smem = std::max(WARPS * STAGES * stem_packed_stage_bytes<F, MT>, d.experts * 4 + 4100) +
+        smem = std::max(WARPS * STAGES * stem_down_stage_bytes<F, MT, ONE ? 1 : 2>, ONE ? 0 : d.experts * 4 + 4100) +
                WARPS * d.tile() * (16 * MT + 4) * 4 + d.tile() * d.k * 4;
-        allow(k_down<MT, NT, STAGES, WARPS>, smem);
-        per_sm = resident(k_down<MT, NT, STAGES, WARPS>, 32 * WARPS, smem);
+        if (smem > 221 << 10)
+            return;
+        allow(k_down<MT, STAGES, WARPS, ONE>, smem);
+        per_sm = resident(k_down<MT, STAGES, WARPS, ONE>, 32 * WARPS, smem);
     }
     void run(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole,
              bf16 *y, const shape &d, cudaStream_t stream) const
     {
-        start(k_down<MT, NT, STAGES, WARPS>, dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem,
-              stream, h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
+        start(k_down<MT, STAGES, WARPS, ONE>, dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, stream,
+              h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
     }
 };
 

@@ -27,7 +27,7 @@ template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> static v
         CHECK(cudaFree(p));
 }
 
-template <int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS> static void check_experts(const shape &d)
+template <int MT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS, bool KEEP, bool ONE> static void check_experts(const shape &d)
 {
     size_t pairs = (size_t)d.tokens * d.k;
     weight w13 = place((size_t)d.experts * 2 * d.inter, d.hidden, 1), w2 = place((size_t)d.experts * d.hidden, d.inter, 2);
@@ -36,15 +36,15 @@ template <int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARP
     bf16 *y = random_array<bf16>((size_t)d.tokens * d.hidden, 8, 1), *yr = random_array<bf16>((size_t)d.tokens * d.hidden, 9, 1);
     float *scale = random_array<float>(pairs, 5, 1);
     int *ids = upload(make_ids(d, d.tokens + 1, false));
-    config_up<MT, NT, STAGES, WARPS> up(d);
-    config_down<DMT, NT, DSTAGES, DWARPS> down(d);
+    config_up<MT, STAGES, WARPS, KEEP, ONE> up(d);
+    config_down<DMT, DSTAGES, DWARPS, ONE> down(d);
     char what[128];
-    snprintf(what, sizeof what, "%s up t%d k%d e%d %dx%d mt%d nt%d w%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, MT,
-             NT, WARPS);
+    snprintf(what, sizeof what, "%s up t%d k%d e%d %dx%d mt%d w%d keep%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, MT,
+             WARPS, KEEP);
     r_up<<<dim3((d.inter + 63) / 64, pairs), 64>>>(x, ids, w13.w, w13.s, tensor_scale(), hr, d.k, d.experts, d.hidden, d.inter);
     compare<bf16>(what, h, hr, pairs * d.inter, [&] { up.run(x, ids, w13.w, w13.s, tensor_scale(), h, d, 0); });
-    snprintf(what, sizeof what, "%s down t%d k%d e%d %dx%d mt%d nt%d w%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, DMT,
-             NT, DWARPS);
+    snprintf(what, sizeof what, "%s down t%d k%d e%d %dx%d mt%d w%d", name, d.tokens, d.k, d.experts, d.hidden, d.inter, DMT,
+             DWARPS);
     r_down<<<dim3((d.hidden + 63) / 64, d.tokens), 64>>>(hr, ids, scale, w2.w, w2.s, tensor_scale(), yr, d.k, d.experts,
                                                         d.hidden, d.inter);
     compare<bf16>(what, y, yr, (size_t)d.tokens * d.hidden,
@@ -64,9 +64,12 @@ static void check_all()
     if (is_f8)
         check_linear<1, 1, 3, 3, 1, 1, true>(3, 140, 400);
     for (int t : {1, 4, 16, 70}) {
-        check_experts<1, 1, 3, 8, 1, 2, 4>({t, 8, 48, 512, 256});
-        check_experts<2, 1, 2, 7, 2, 2, 8>({t, 4, 20, 1792, 256});
+        check_experts<1, 3, 8, 1, 2, 4, true, false>({t, 8, 48, 512, 256});
+        check_experts<2, 2, 7, 2, 2, 8, false, false>({t, 4, 20, 1792, 256});
+        check_experts<2, 2, 8, 2, 2, 8, true, false>({t, 8, 384, 7168, 256});
     }
+    check_experts<1, 3, 8, 1, 2, 4, true, true>({1, 8, 48, 512, 256});
+    check_experts<2, 2, 8, 2, 2, 8, true, true>({1, 8, 384, 7168, 256});
 }
 
 /* ---- timing ---- */
@@ -155,55 +158,54 @@ static void time_more(int t, int n, int k) /* up to 16 */
     }
 }
 
-template <int MT, int STAGES, int WARPS> static void time_up(const shape &d, double distinct)
+template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE> static void time_up(const shape &d, double distinct)
 {
-    config_up<MT, 1, STAGES, WARPS> c(d);
-    char config[64];
-    snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
+    config_up<MT, STAGES, WARPS, KEEP, ONE> c(d);
+    char config[64], what[32];
+    if (!c.per_sm)
+        return;
+    snprintf(what, sizeof what, "%dx%d", 2 * d.inter, d.hidden);
+    snprintf(config, sizeof config, "mt%d s%d w%d %s b%d", MT, STAGES, WARPS, KEEP ? "kept" : "read", c.per_sm);
     double bytes = distinct * (double)(weight_bytes(2 * d.inter, d.hidden) + scale_bytes(2 * d.inter, d.hidden));
-    measure("up", "512x7168", config, d.tokens, bytes, [&](int i, cudaStream_t s) {
+    measure("up", what, config, d.tokens, bytes, [&](int i, cudaStream_t s) {
         weight w = place((size_t)d.experts * 2 * d.inter, d.hidden, i);
         c.run(X, IDS[i], w.w, w.s, tensor_scale(), Y, d, s);
     });
 }
-template <int MT, int STAGES, int WARPS> static void time_down(const shape &d, double distinct)
+template <int MT, int STAGES, int WARPS, bool ONE> static void time_down(const shape &d, double distinct)
 {
-    config_down<MT, 1, STAGES, WARPS> c(d);
-    char config[64];
+    config_down<MT, STAGES, WARPS, ONE> c(d);
+    char config[64], what[32];
+    if (!c.per_sm)
+        return;
+    snprintf(what, sizeof what, "%dx%d", d.hidden, d.inter);
     snprintf(config, sizeof config, "mt%d s%d w%d b%d", MT, STAGES, WARPS, c.per_sm);
     double bytes = distinct * (double)(weight_bytes(d.hidden, d.inter) + scale_bytes(d.hidden, d.inter));
-    measure("down", "7168x256", config, d.tokens, bytes, [&](int i, cudaStream_t s) {
+    measure("down", what, config, d.tokens, bytes, [&](int i, cudaStream_t s) {
         weight w = place((size_t)d.experts * d.hidden, d.inter, i);
         c.run(X, IDS[i], WEIGHTS, w.w, w.s, tensor_scale(), Y, d, s);
     });
 }
 
-static void time_experts(int t)
+template <bool ONE> static void time_experts(const shape &d)
 {
-    shape d = {t, TOPK, EXPERTS, HIDDEN, INTER};
     double distinct = 0;
     for (int i = 0; i < LAUNCHES; i++) {
-        std::vector<int> ids = make_ids(d, 100 * t + i, false);
+        std::vector<int> ids = make_ids(d, 100 * d.tokens + i, false);
         distinct += (double)std::set<int>(ids.begin(), ids.end()).size() / LAUNCHES;
         CHECK(cudaMemcpy(IDS[i], ids.data(), ids.size() * 4, cudaMemcpyHostToDevice));
     }
-    time_up<2, 2, 8>(d, distinct);
-    time_up<2, 2, 7>(d, distinct);
-    time_up<2, 2, 4>(d, distinct);
-    time_up<2, 3, 4>(d, distinct);
-    time_up<2, 3, 8>(d, distinct);
-    time_up<1, 2, 8>(d, distinct);
-    time_up<1, 3, 8>(d, distinct);
-    time_up<1, 3, 7>(d, distinct);
-    time_up<1, 2, 4>(d, distinct);
-    time_down<2, 2, 8>(d, distinct);
-    time_down<2, 2, 6>(d, distinct);
-    time_down<2, 2, 4>(d, distinct);
-    time_down<2, 3, 4>(d, distinct);
-    time_down<1, 2, 8>(d, distinct);
-    time_down<1, 3, 8>(d, distinct);
-    time_down<1, 2, 4>(d, distinct);
-    time_down<1, 2, 6>(d, distinct);
+    time_up<2, 2, 8, true, ONE>(d, distinct);
+    time_up<2, 2, 4, true, ONE>(d, distinct);
+    time_up<2, 2, 4, false, ONE>(d, distinct);
+    time_up<2, 3, 8, true, ONE>(d, distinct);
+    time_up<1, 2, 8, true, ONE>(d, distinct);
+    time_up<1, 3, 8, true, ONE>(d, distinct);
+    time_down<2, 2, 8, ONE>(d, distinct);
+    time_down<2, 2, 4, ONE>(d, distinct);
+    time_down<2, 3, 4, ONE>(d, distinct);
+    time_down<1, 2, 8, ONE>(d, distinct);
+    time_down<1, 2, 4, ONE>(d, distinct);
 }
 
 static void time_all()
@@ -215,7 +217,10 @@ static void time_all()
         CHECK(cudaMalloc(&IDS[i], 8192 * sizeof(int)));
     static const int shapes[][2] = {{7168, 16384}, {24576, 1536}, {7168, 2048}, {2048, 7168}};
     for (int t : {1, 4, 16}) {
-        time_experts(t);
+        for (int wide : {0, 1}) { /* an eighth of the columns, and all of them */
+            shape d = {t, TOPK, wide ? 256 : EXPERTS, HIDDEN, wide ? 2048 : INTER};
+            t == 1 ? time_experts<true>(d) : time_experts<false>(d);
+        }
         for (auto &s : shapes)
             t <= 8 ? time_few(t, s[0], s[1]) : time_more(t, s[0], s[1]);
     }
