@@ -70,6 +70,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_I64, .i = (int64_t)length}},
         .n_scalars = 3,
         .waits = true,
+        .ahead = true,
     };
     l->code = stem_arena_printf(arena,
                                 "extern \"C\" __global__ void __launch_bounds__(%d)\n"

@@ -10,8 +10,8 @@ __device__ __forceinline__ void stem_cache_store(T *cache, const T *x, const int
                                                  long long slots, long long n)
 {
     long long col = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (col >= n)
         return;
     for (long long row = blockIdx.y; row < rows; row += gridDim.y) {

@@ -125,7 +125,7 @@ void stem_pointwise_lower(const struct stem_concrete *c, const struct stem_targe
     bool wide = stem_walk_wide(&w);
     const char *index = wide ? "unsigned long long" : "unsigned";
     print_signature(c, index, &o);
-    stem_out_str(&o, "    stem_wait();\n    stem_launch_dependents();\n");
+    stem_out_str(&o, "    stem_launch_dependents();\n    stem_wait();\n");
     print_body(c, &e, &w, width, index, &o);
     uint64_t threads = w.elements / width;
     *l = (struct stem_lowered){
@@ -137,6 +137,7 @@ void stem_pointwise_lower(const struct stem_concrete *c, const struct stem_targe
         .scalars = {{.kind = wide ? STEM_SCALAR_I64 : STEM_SCALAR_I32, .i = (int64_t)w.elements}},
         .n_scalars = 1,
         .waits = true,
+        .ahead = true,
     };
     l->code = stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d) %s(%s", THREADS, l->kernel,
                                 stem_out_text(&o));

@@ -198,6 +198,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_I64, .i = x->stride[x->rank - 1]}},
         .n_scalars = 5,
         .waits = true,
+        .ahead = true,
     };
     l->code =
         stem_arena_printf(arena, "extern \"C\" __global__ void __launch_bounds__(%d) %s%s", THREADS, l->kernel, body);

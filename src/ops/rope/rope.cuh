@@ -78,8 +78,8 @@ __device__ __forceinline__ void stem_rope(const T *x, const P *pos, T *y, const 
         for (int k = 0; k < PAIRS; k++)
             turn[k] = turns[unit * PAIRS + k];
     }
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (token >= (unsigned)tokens)
         return;
     const T *from = x + token * token_stride + (row - token * heads) * head_stride;

@@ -54,6 +54,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         .scalars = {{.kind = STEM_SCALAR_I64, .i = (int64_t)n}, {.kind = STEM_SCALAR_I64, .i = y->dim[y->rank - 1]}},
         .n_scalars = 2,
         .waits = true,
+        .ahead = true,
     };
     l->code = stem_arena_printf(arena,
                                 "extern \"C\" __global__ void __launch_bounds__(%d)\n"

@@ -10,8 +10,8 @@ template <typename T, int V>
 __device__ __forceinline__ void stem_silu_mul(const T *x, T *y, long long n, long long half)
 {
     unsigned long long e = ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    stem_wait();
     stem_launch_dependents();
+    stem_wait();
     if (e >= (unsigned long long)n)
         return;
     /* Rows of x are twice as long: element (row, col) of y has its gate at e + row * half. */
