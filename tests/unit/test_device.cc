@@ -230,7 +230,7 @@ template <class E, int D, int V, bool INTERLEAVED, bool NORM> static void gqa_st
     r.run(1);
     float amplitude = (float)stem_rope_turns(r.def, r.attrs, D, turns);
     emu_launch({(unsigned)(tokens * heads + 3) / 4, 1, 1}, 128, 1, 0, [&] {
-        stem_gqa_store<E, int, D, V, INTERLEAVED, NORM, NORM>(k.data(), v.data(), x.data(), norm.data(), norm.data(), pos.data(),
+        stem_gqa_store<E, int, D, V, INTERLEAVED, NORM, NORM, V == 1>(k.data(), v.data(), x.data(), norm.data(), norm.data(), pos.data(),
                                                               slot.data(), y.data(), turns, amplitude, tokens, heads, groups, SLOTS,
                                                               xt, xh, 1, 0.25f);
     });

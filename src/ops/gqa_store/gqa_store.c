@@ -118,6 +118,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     bool q_norm = c->operand[Q_NORM].rank != STEM_NONE, k_norm = c->operand[K_NORM].rank != STEM_NONE;
     double turns[STEM_ROPE_MAX / 2], amplitude = stem_rope_turns(c->def, c->attrs, (uint32_t)x->dim[2], turns);
     const char *type = stem_c_type(x->dtype), *index = stem_c_type(c->operand[POS].dtype);
+    uint32_t norms = (q_norm ? 1u << Q_NORM : 0) | (k_norm ? 1u << K_NORM : 0);
+    bool early = (c->constant & norms) == norms;
     (void)t;
     const char *body = stem_arena_printf(
         a,
@@ -125,12 +127,12 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "tokens, "
         "int heads, int groups, long long slots, long long token_stride, long long head_stride, long long stride, "
         "float eps)\n{\n    %s"
-        "    stem_gqa_store<%s, %s, %u, %u, %s, %s, %s>(k, v, x, q_norm, k_norm, pos, slot, y, turns, (float)%.17g, "
+        "    stem_gqa_store<%s, %s, %u, %u, %s, %s, %s, %s>(k, v, x, q_norm, k_norm, pos, slot, y, turns, (float)%.17g, "
         "tokens, heads, "
         "groups, slots, token_stride, head_stride, stride, eps);\n}\n",
         type, type, type, type, type, index, type, stem_rope_table(a, "turns", turns, (uint32_t)x->dim[2]), type,
         index, (uint32_t)x->dim[2], width_of(c, interleaved), interleaved ? "true" : "false",
-        q_norm ? "true" : "false", k_norm ? "true" : "false", amplitude);
+        q_norm ? "true" : "false", k_norm ? "true" : "false", early ? "true" : "false", amplitude);
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
         .kernel = stem_kernel_name(a, "stem_gqa_store_", body, strlen(body)),
@@ -147,6 +149,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                     {.kind = STEM_SCALAR_F32, .f = stem_op_attr(c->def, c->attrs, "eps")->f}},
         .n_scalars = 8,
         .waits = true,
+        .early = 1u << POS | 1u << SLOT | (early ? norms : 0),
         .ahead = true,
     };
     l->code =

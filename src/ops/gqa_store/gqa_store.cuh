@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * gqa_store: a warp for each (token, head). A lane holds D / 64 pairs (more if D / 2 is no multiple of 32), V at
- * once.
+ * once. Angles are there before x is: positions, slots and, if EARLY, the norms are read before the wait.
  */
 #ifndef STEM_OPS_GQA_STORE_CUH
 #define STEM_OPS_GQA_STORE_CUH
 
-template <typename T, typename P, int D, int V, bool INTERLEAVED, bool Q_NORM, bool K_NORM>
+template <typename T, typename P, int D, int V, bool INTERLEAVED, bool Q_NORM, bool K_NORM, bool EARLY>
 __device__ __forceinline__ void
 stem_gqa_store(T *k, T *v, const T *x, const T *q_norm, const T *k_norm, const P *pos, const int *slot, T *y,
                const double *turns, float amplitude, int tokens, int heads, int groups, long long slots,
@@ -18,16 +18,32 @@ stem_gqa_store(T *k, T *v, const T *x, const T *q_norm, const T *k_norm, const P
     const bool query = h < queries, value = h >= queries + groups, last = token >= tokens;
     auto low = [](int unit) { return (INTERLEAVED ? 2 : 1) * unit * V; };
     constexpr int STEP = INTERLEAVED ? 1 : D / 2; /* V is 1 if they are neighbours */
-    double turn[EACH][V];
+    const bool normal = query ? Q_NORM : K_NORM && !value;
+    const T *norm = query ? q_norm : k_norm;
+    const long long at = stem_load_fresh(slot + (last ? 0 : token)), position = stem_load_fresh(pos + (last ? 0 : token));
+    float sine[EACH][V], cosine[EACH][V], gain[EACH][2 * V] = {};
+    auto gains = [&] {
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+#pragma unroll
+            for (int i = 0; i < 2 * V; i++)
+                if (lane + 32 * e < UNITS)
+                    gain[e][i] = stem_float(norm[low(lane + 32 * e) + i % V + i / V * STEP]);
+    };
+    if (EARLY && normal)
+        gains();
 #pragma unroll
     for (int e = 0; e < EACH; e++)
 #pragma unroll
         for (int i = 0; i < V; i++)
-            turn[e][i] = lane + 32 * e < UNITS ? turns[(lane + 32 * e) * V + i] : 0;
+            stem_rope_angle(lane + 32 * e < UNITS ? turns[(lane + 32 * e) * V + i] : 0, position, amplitude, sine[e][i],
+                            cosine[e][i]);
     stem_launch_dependents();
     stem_wait();
     if (last)
         return;
+    if (!EARLY && normal)
+        gains();
     const T *from = x + token * token_stride + h * head_stride;
     stem_vec<T, V> a[EACH], b[EACH];
     float sum = 0.0f;
@@ -42,10 +58,7 @@ stem_gqa_store(T *k, T *v, const T *x, const T *q_norm, const T *k_norm, const P
         for (int i = 0; i < V; i++)
             sum += stem_float(a[e].at[i]) * stem_float(a[e].at[i]) + stem_float(b[e].at[i]) * stem_float(b[e].at[i]);
     }
-    const bool normal = query ? Q_NORM : K_NORM && !value;
     const float scale = rsqrtf(stem_warp_sum(sum) / (float)D + eps);
-    const T *norm = query ? q_norm : k_norm;
-    const long long at = slot[token], position = pos[token];
     if (!query && (at < 0 || at >= slots))
         return;
     T *to = query ? y + ((long long)token * queries + h) * D
@@ -57,15 +70,13 @@ stem_gqa_store(T *k, T *v, const T *x, const T *q_norm, const T *k_norm, const P
             break;
 #pragma unroll
         for (int i = 0; i < V; i++) {
-            float s = stem_float(a[e].at[i]), t = stem_float(b[e].at[i]), sine, cosine;
+            float s = stem_float(a[e].at[i]), t = stem_float(b[e].at[i]);
             if (normal) {
-                s = stem_float(stem_round<T>::from(s * scale * stem_float(norm[low(unit) + i])));
-                t = stem_float(stem_round<T>::from(t * scale * stem_float(norm[low(unit) + i + STEP])));
+                s = stem_float(stem_round<T>::from(s * scale * gain[e][i]));
+                t = stem_float(stem_round<T>::from(t * scale * gain[e][V + i]));
             }
-            if (!value) {
-                stem_rope_angle(turn[e][i], position, amplitude, sine, cosine);
-                stem_rope_turn(s, t, sine, cosine);
-            }
+            if (!value)
+                stem_rope_turn(s, t, sine[e][i], cosine[e][i]);
             a[e].at[i] = stem_round<T>::from(s);
             b[e].at[i] = stem_round<T>::from(t);
         }
