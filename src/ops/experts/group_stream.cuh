@@ -39,7 +39,7 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
         int token;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (first + i * step < runs) {
+            if (!ALONE || first + i * step < runs) {
                 int columns = place(first + i * step + quad, token);
                 const __nv_bfloat16 *x = row(token);
                 if constexpr (F::SCALES != 0)
@@ -49,7 +49,7 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
             }
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (first + i * step < runs) {
+            if (!ALONE || first + i * step < runs) {
                 int columns = place(first + i * step + quad, token);
                 uint4 *at = (uint4 *)to.at + (columns * PIECES * to.count + token) * 4 + t;
                 if constexpr (F::SCALES != 0) {
