@@ -165,12 +165,12 @@ static struct stem_value_id build(struct stem_builder *b, const struct stem_valu
     return stem_build_simple(b, "attention_combine", two, 3, rest, 7);
 }
 
-/* Blocks for grouped queries. If all positions are more than a unit for each multiprocessor and no more than two, blocks
- * get two: that is half as many shares to add up, and an item's are all alike. */
-static int64_t gqa_blocks(int64_t items, int64_t most)
+/* Blocks that share out the positions. If all of them are more than half a unit for each and no more than one, blocks get two:
+ * that is half as many shares to add up, and an item's are all alike. */
+static int64_t blocks_of(int64_t items, int64_t most, int64_t unit, int64_t blocks)
 {
-    int64_t units = (most + STEM_GQA_UNIT - 1) / STEM_GQA_UNIT, all = items * units;
-    return all > STEM_GQA_PARTS / 2 && all <= STEM_GQA_PARTS ? items * ((units + 1) / 2) : STEM_GQA_PARTS;
+    int64_t units = (most + unit - 1) / unit, all = items * units;
+    return all > blocks / 2 && all <= blocks ? items * ((units + 1) / 2) : blocks;
 }
 
 static void expand_gqa(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
@@ -183,7 +183,7 @@ static void expand_gqa(struct stem_builder *b, const struct stem_value_id *in, c
     struct call call = {.rows = q->dim[1] / groups,
                         .groups = groups,
                         .unit = STEM_GQA_UNIT,
-                        .blocks = gqa_blocks(q->dim[0] * groups, most),
+                        .blocks = blocks_of(q->dim[0] * groups, most, STEM_GQA_UNIT, STEM_GQA_PARTS),
                         .latent = q->dim[2],
                         .scale = scale > 0 ? scale : 1 / sqrt((double)q->dim[2])};
     struct stem_value_id operands[6] = {in[0], in[1], in[2], in[3], in[4], STEM_NO_VALUE};
@@ -193,12 +193,17 @@ static void expand_gqa(struct stem_builder *b, const struct stem_value_id *in, c
 static void expand_mla(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
                        struct stem_value_id *out)
 {
-    int64_t heads = stem_value_at(b->program, in[0])->tensor.dim[1];
-    int64_t groups = (heads + STEM_MLA_ROWS - 1) / STEM_MLA_ROWS;
+    const struct stem_tensor *q = &stem_value_at(b->program, in[0])->tensor;
+    int64_t heads = q->dim[1], groups = (heads + STEM_MLA_ROWS - 1) / STEM_MLA_ROWS;
+    int64_t most = in[4].n != STEM_NONE ? stem_value_at(b->program, in[4])->tensor.dim[1]
+                                        : stem_value_at(b->program, in[2])->tensor.dim[1] *
+                                              stem_value_at(b->program, in[1])->tensor.dim[1];
+    /* many heads are bound by the tensor cores of all multiprocessors */
+    int64_t blocks = heads > 16 ? STEM_MLA_PARTS : blocks_of(q->dim[0], most, STEM_MLA_UNIT, STEM_MLA_PARTS);
     struct call call = {.rows = (heads + groups - 1) / groups,
                         .groups = groups,
                         .unit = STEM_MLA_UNIT,
-                        .blocks = STEM_MLA_PARTS,
+                        .blocks = blocks,
                         .latent = stem_op_attr(&stem_op_mla_attention, attrs, "latent")->i,
                         .scale = stem_op_attr(&stem_op_mla_attention, attrs, "scale")->f};
     struct stem_value_id operands[6] = {in[0], in[1], STEM_NO_VALUE, in[2], in[3], in[4]};

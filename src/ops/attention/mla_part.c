@@ -17,7 +17,7 @@ static uint32_t smem_of(const struct stem_attention_sizes *s, uint32_t tile, uin
 }
 
 /* Positions at once and stages that fit; stages 0: too wide. Few heads are bound by what a tile costs, whatever its
- * size: 64, if two more are on their way meanwhile and a block has so many. No more stages than a block has tiles, and
+ * size: 64, if two more are on their way meanwhile and a block has more than that. No more stages than a block has tiles, and
  * one: then the kernel behind finds room to start early. */
 static void shape_of(const struct stem_attention_sizes *s, const struct stem_target *t, uint32_t *tile, uint32_t *wk,
                      uint32_t *stages)
@@ -25,7 +25,7 @@ static void shape_of(const struct stem_attention_sizes *s, const struct stem_tar
     int64_t positions = stem_attention_block_units(s) * s->unit;
     /* sharing out the width saves reads of the queries, and takes memory for the scores */
     *wk = s->rows > 32 && stem_stream_block_smem(t) < 200u << 10 ? 1 : 2;
-    for (*tile = s->rows <= 16 && positions > 32 ? 64 : 32;; *tile = 32) {
+    for (*tile = s->rows <= 16 && positions > 64 ? 64 : 32;; *tile = 32) {
         *stages = MOST_STAGES;
         while (*stages && smem_of(s, *tile, *wk, *stages) > stem_stream_block_smem(t))
             --*stages;

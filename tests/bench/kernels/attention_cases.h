@@ -201,7 +201,8 @@ static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const
     constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, WK, TILE, STAGES>;
     static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, smem), true);
     (void)once;
-    int most = SPARSE ? count : per_sequence * PAGE, parts = std::min(132, tokens * GROUPS * ((most + 31) / 32));
+    int most = SPARSE ? count : per_sequence * PAGE, units = tokens * GROUPS * ((most + 31) / 32);
+    int parts = units > 132 ? 132 : units > 66 && ROWS <= 16 ? units / 2 : units;
     go(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
        tokens, heads, a.pages, per_sequence, count, parts, (float)(1.4426950408889634 / sqrt(192.0)));
     if (whole)
@@ -278,11 +279,11 @@ template <int ROWS, int GROUPS, int WK, int TILE, int STAGES> static void time_m
     for (int context : {1024, 4096, 16384, 65536})
         for (int tokens : {1, 4, 16, 64}) {
             /* as attention_part is lowered */
-            int positions = (tokens * GROUPS * (context / 32) + 131) / 132 * 32, tile = positions <= 32 ? 32 : TILE;
-            int stages = positions <= tile ? 2 : STAGES;
-            auto time = tile < TILE   ? time_mla<ROWS, GROUPS, WK, 32, 2, false>
-                        : stages == 2 ? time_mla<ROWS, GROUPS, WK, TILE, 2, false>
-                                      : time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>;
+            int units = tokens * GROUPS * (context / 32), tile = units > 2 * 132 ? TILE : 32;
+            int stages = units <= (ROWS <= 16 ? 66 : 132) ? 2 : STAGES;
+            auto time = tile == TILE  ? time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>
+                        : stages == 2 ? time_mla<ROWS, GROUPS, WK, 32, 2, false>
+                                      : time_mla<ROWS, GROUPS, WK, 32, STAGES, false>;
             snprintf(what, sizeof what, "mla h%d k%d t%d s%d", heads, WK, tile, stages);
             time(what, a, heads, tokens, context, true);
             if (tokens == 1) {
