@@ -73,14 +73,14 @@ static uint32_t resident(const struct cut *c, const struct stem_target *t)
     return n < 1 ? 1 : n < most ? n : most;
 }
 
-/* Tokens of a group are kept in shared memory unless an expert is likely to be chosen by several. Two blocks of 6 warps,
- * or of 8 for one token, are then best, each warp with two stages; else four of 4 warps. */
+/* Tokens of a group are kept in shared memory unless an expert is likely to be chosen by several. Two blocks of 8 warps
+ * with two stages each then fit on a multiprocessor, or of 6, where more registers help; else four of 4 warps. */
 static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (6 << 10) - 512; /* less groups, reserved */
     uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type));
     struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = s->tile * s->k <= s->experts};
-    c.warps = !c.keep ? 4 : s->tokens > 1 || type == STEM_INT4 ? 6 : 8;
+    c.warps = !c.keep ? 4 : type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1) ? 6 : 8;
     c.width = !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
     for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
         c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
