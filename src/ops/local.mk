@@ -13,7 +13,8 @@ libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/norm_linear.c \
 	%D%/linear/norm_lower.c %D%/linear/stream.c
-libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c
+libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c \
+	%D%/linear/even.c %D%/linear/even.h
 libstem_core_la_SOURCES += %D%/matmul/matmul.c %D%/matmul/matmul.h
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
 libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c
@@ -40,6 +41,7 @@ STEM_CUH = \
 	%D%/linear/formats.cuh \
 	%D%/linear/packed_stream.cuh \
 	%D%/linear/linear_packed.cuh \
+	%D%/linear/linear_even.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
 	%D%/experts/one.cuh \

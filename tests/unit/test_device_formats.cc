@@ -15,6 +15,7 @@
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
 #include "linear/linear_packed.cuh"
+#include "linear/linear_even.cuh"
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 
@@ -74,39 +75,45 @@ static void add_scales(reference &r, coded<F> &c, std::vector<int64_t> dim, int6
         r.absent();
 }
 
-template <class F, int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP, bool PAIR>
-static void linear_packed(int m, int n, int k)
+template <class F, bool PAIR, class Store>
+static void plain_packed(const bf16 *x, coded<F> &c, const Store &store, int m, int n, int k)
 {
-    int columns = PAIR ? n / 2 : n, each = (PAIR ? 8 : 16) * MT * G, chunks = (k + F::CHUNK - 1) / F::CHUNK;
+    int columns = PAIR ? n / 2 : n;
+    emu_launch({(unsigned)(columns + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0, [&] {
+        stem_linear_packed_plain<F, PAIR>(x, c.w.data(), c.scale(), c.tensor(), store, m, n, k);
+    });
+}
+/* each: tiles of a round. */
+template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool PAIR>
+static void linear_even(int m, int n, int k, int clusters, int each, int most = 8 * NT)
+{
+    int columns = PAIR ? n / 2 : n, chunks = (k + F::CHUNK - 1) / F::CHUNK, count = m < most ? m : most;
     array<bf16> x(m * k, 1), want(m * columns), y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)},
-        plain(m * columns), more(m * columns, 1);
+        more(m * columns, 1), plain(m * columns);
     array<float> last(columns, 1);
     coded<F> c(n, (n + 127) / 128, k, 1);
     reference r("linear");
     r.set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add").set("then_of", "bf16")
-        .set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr).operand(x.data(), {m, k})
-        .raw(format_type<F>(), c.w.data(), {n, k});
+        .set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr).operand(x.data(), {m, k});
+    r.raw(format_type<F>(), c.w.data(), {n, k});
     add_scales(r, c, {n, k}, (n + 127) / 128, {1});
     r.operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
-    unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
-    int kept = ((chunks + KP * CL - 1) / (KP * CL) * stem_packed_token_bytes<F> * (m < 8 * NT ? m : 8 * NT) + 15) / 16 * 16;
-    size_t smem = warps * (STAGES * stem_packed_stage_bytes<F, MT> + 8 * NT * (16 * MT + 4) * 4) + (KEEP ? KP * kept : 0) +
-                  (CL > 1 ? G * NT * 8 * 16 * MT * 4 : 0);
+    size_t kept = ((chunks + CLUSTER - 1) / CLUSTER * count * stem_even_token_bytes<F> + 15) / 16 * 16;
+    size_t smem = WARPS * STAGES * stem_even_stage_bytes<F, MT> + kept +
+                  ((each + WARPS - 1) * stem_even_slot_floats<MT> + (CLUSTER > 1 ? each * 16 * MT : 0)) * count * 4;
     for (array<bf16> &out : y)
-        emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
-            stem_linear_packed<F, MT, NT, STAGES, KP, G, CL, KEEP, true, PAIR>(
-                x.data(), c.w.data(), c.scale(), c.tensor(), add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m,
-                n, k, kept);
-        });
-    emu_launch({(unsigned)(columns + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0, [&] {
-        stem_linear_packed_plain<F, PAIR>(x.data(), c.w.data(), c.scale(), c.tensor(),
-                                          add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
-    });
-    char what[128];
-    snprintf(what, sizeof what, "linear %s %dx%dx%d mt%d nt%d kp%d g%d cl%d keep%d pair%d",
-             stem_dtype_name(format_type<F>()), m, n, k, MT, NT, KP, G, CL, KEEP, PAIR);
-    compare(what, y[0], want, y[1], 4e-3);
+        emu_launch({(unsigned)(clusters * CLUSTER), (unsigned)((m + most - 1) / most), 1}, 32 * WARPS, CLUSTER,
+                   smem, [&] {
+                       stem_linear_even<F, MT, NT, STAGES, WARPS, CLUSTER, true, PAIR>(
+                           x.data(), c.w.data(), c.scale(), c.tensor(),
+                           add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m, n, k, most, each);
+                   });
+    plain_packed<F, PAIR>(x.data(), c, add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
     compare("linear of a format, plain", plain, want, plain, 4e-3);
+    char what[128];
+    snprintf(what, sizeof what, "even %s %dx%dx%d mt%d nt%d warps%d cl%d each%d pair%d",
+             stem_dtype_name(format_type<F>()), m, n, k, MT, NT, WARPS, CLUSTER, each, PAIR);
+    compare(what, y[0], want, y[1], 4e-3);
 }
 
 template <class F, int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS>
@@ -175,14 +182,20 @@ static void experts_packed(mixture d)
     compare(what, y[0], want, y[1], 4e-3);
 }
 
+template <class F> static void evenly()
+{
+    constexpr int K = F::CHUNK;
+    linear_even<F, 1, 1, 4, 2, 1, false>(5, 41, 5 * K, 2, 2);
+    linear_even<F, 1, 1, 3, 3, 2, false>(1, 100, 3 * K, 1, 4);
+    linear_even<F, 2, 2, 2, 3, 4, false>(13, 140, 5 * K, 2, 2);
+    linear_even<F, 1, 2, 3, 4, 1, true>(16, 80, 2 * K, 2, 1); /* more warps than chunks */
+    linear_even<F, 2, 1, 3, 2, 2, true>(9, 272, 4 * K, 3, 3);
+    linear_even<F, 1, 4, 2, 3, 1, false>(30, 64, 2 * K, 1, 3);
+}
+
 template <class F> static void formats()
 {
     constexpr int K = F::CHUNK;
-    linear_packed<F, 1, 1, 4, 2, 2, 1, true, false>(5, 41, 5 * K);
-    linear_packed<F, 2, 2, 3, 3, 1, 2, true, false>(13, 40, 4 * K);
-    linear_packed<F, 1, 1, 3, 2, 1, 1, false, true>(5, 32, 3 * K);
-    linear_packed<F, 2, 1, 2, 1, 1, 4, true, true>(9, 80, 3 * K);
-    linear_packed<F, 4, 2, 2, 1, 1, 1, false, false>(16, 130, K);
     experts_packed<F, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, K, K, false});
     experts_packed<F, 2, 2, 3, 2, 1, 4, 2>({12, 3, 3, K, K, true});
     experts_packed<F, 1, 1, 3, 2, 1, 3, 2>({1, 6, 8, 3 * K, 2 * K, false});
@@ -193,11 +206,13 @@ template <class F> static void formats()
 int main()
 {
     setvbuf(stdout, nullptr, _IOLBF, 0);
+    evenly<stem_f8>();
+    evenly<stem_nvfp4>();
+    evenly<stem_int4>();
+    linear_even<stem_f8, 1, 1, 3, 2, 2, false>(3, 140, 272, 1, 9, 2); /* tiles of 2 tokens */
     formats<stem_f8>();
     formats<stem_nvfp4>();
     formats<stem_int4>();
-    linear_packed<stem_f8, 1, 1, 4, 2, 1, 1, true, false>(3, 140, 272); /* a last block of 16 columns */
-    linear_packed<stem_f8, 1, 1, 4, 2, 1, 1, false, false>(3, 35, 208);
     experts_packed<stem_f8, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, 144, 144, false});
     printf("device code of formats: %d of %d checks failed\n", failures, checks);
     return failures != 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ir/build.h"
+#include "ops/linear/even.h"
 #include "ops/linear/linear.h"
 
 /* ---- type rules: a call, and the result's types or the fault that is reported ---- */
@@ -436,5 +437,33 @@ static void routes_by_hand(void)
     }
 }
 
+/* ---- how linear_even.cuh cuts a product ---- */
+
+/* Every product gets a way that fits the multiprocessor as often as it says, whose tiles cover it. */
+static void cuts(void)
+{
+    static const int64_t sizes[][2] = {{7168, 16384}, {24576, 1536}, {2112, 7168}, {40, 256}, {151936, 2048}, {512, 32768}};
+    static const struct stem_target targets[] = {{.sm = 80, .n_sms = 108}, {.sm = 90, .n_sms = 132}, {.sm = 120, .n_sms = 20}};
+    static const enum stem_dtype types[] = {STEM_F8E4M3, STEM_NVFP4, STEM_INT4};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes * 9 * 8; i++) {
+        const struct stem_target *t = &targets[i % 3];
+        const int64_t *size = sizes[i / 72];
+        struct stem_even_product p = {types[i / 3 % 3], (int64_t[]){1, 2, 7, 8, 16, 17, 64, 200}[i / 9 % 8], size[0], size[1],
+                                      i % 5 == 0};
+        struct stem_even_shape s = {0};
+        CU_ASSERT_FATAL(stem_even_shape(&p, t, &s));
+        CU_ASSERT(s.smem <= stem_stream_block_smem(t) && s.room * (s.smem + 1024) <= stem_stream_sm_smem(t));
+        CU_ASSERT(s.per_sm <= s.room && s.clusters * s.cluster <= t->n_sms * s.per_sm);
+        CU_ASSERT(s.clusters >= 1 && s.each >= 1 && s.stages >= 2 && s.most >= 1 && s.most <= 8 * s.nt);
+        CU_ASSERT(t->sm >= 90 || s.cluster == 1);
+        CU_ASSERT(s.clusters <= (p.columns + (p.pair ? 8 : 16) * s.mt - 1) / ((p.pair ? 8 : 16) * s.mt));
+    }
+    /* a share of k for each block of a cluster where the tokens of all k have no room */
+    struct stem_even_product p = {STEM_NVFP4, 16, 7168, 16384, false};
+    struct stem_even_shape s;
+    CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.cluster == 4 && s.clusters == 30);
+}
+
 UNIT_MAIN("linear, experts, route", {"type rules", type_rules}, {"experts is two launches", experts_parts},
-          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand}, {"formats", formats})
+          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand},
+          {"formats", formats}, {"cuts", cuts})

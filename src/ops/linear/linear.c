@@ -101,6 +101,16 @@ static uint32_t smem_of(const struct stem_linear_shape *s, uint32_t rows)
            stem_stream_tile_bytes(s->nt, warps) + (s->cluster > 1 ? s->groups * s->nt * 8 * (16 + rows) * 4 : 0);
 }
 
+/* More items than two blocks of every multiprocessor take at once, but no more than three with rings of two stages. */
+static bool fits_at_once(const struct stem_linear_shape *s, int64_t tiles, uint32_t rows, const struct stem_target *t)
+{
+    struct stem_linear_shape shorter = *s;
+    int64_t items = (tiles + s->groups - 1) / s->groups;
+    shorter.stages = 2;
+    return items > 2 * (int64_t)t->n_sms && items <= 3 * (int64_t)t->n_sms &&
+           stem_stream_sm_smem(t) / (smem_of(&shorter, rows) + 1024) >= 3;
+}
+
 struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, const struct stem_target *t)
 {
     int64_t chunks = (k + 63) / 64, tiles = (n + 15) / 16;
@@ -121,6 +131,8 @@ struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint
         s.stages = s.nt == 1 ? 4 : s.nt == 2 ? 3 : 2;
         if (share * ((tiles + s.groups - 1) / s.groups) <= 2 * (int64_t)t->n_sms && share < s.stages)
             s.stages = share < 2 ? 2 : (uint32_t)share;
+        if (s.nt == 2 && fits_at_once(&s, tiles, rows, t))
+            s.stages = 2;
         s.smem = smem_of(&s, rows);
         if (s.smem <= stem_stream_block_smem(t))
             return s;

@@ -115,61 +115,6 @@ template <class F, int NT> struct stem_tokens_kept {
     }
 };
 
-/* A part's share of the tokens' columns: chunks part, part + parts, ...; of these, every groups-th from the group-th on is
- * this warp's to write. The block has to meet before the tokens are used. */
-template <int NT>
-__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<stem_f8, NT> &to,
-                                                 const stem_tokens_read<stem_f8, NT> &from, int part, int parts,
-                                                 int group, int groups)
-{
-    constexpr int N = NT < 2 ? 1 : 2; /* groups of 8 that are on their way at once */
-    int lane = threadIdx.x & 31;
-#pragma unroll 1
-    for (int c = group; c < to.chunks; c += groups)
-#pragma unroll
-        for (int first = 0; first < NT; first += N) {
-            uint4 raw[N][4], piece[2];
-#pragma unroll
-            for (int j = 0; j < N; j++)
-                stem_f8::load(from.row[first + j], (part + c * parts) * 128, from.K, raw[j]);
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-                float down = stem_f8::quantise(raw[j], piece);
-                int token = 8 * (first + j) + (lane >> 2);
-                if (token < to.count) {
-                    *to.place(first + j, c, 0) = piece[0];
-                    *to.place(first + j, c, 1) = piece[1];
-                    if ((lane & 3) == 0)
-                        *to.scale(token, c) = down;
-                }
-            }
-        }
-}
-template <class F, int NT>
-__device__ __forceinline__ void stem_tokens_keep(const stem_tokens_kept<F, NT> &to, const stem_tokens_read<F, NT> &from,
-                                                 int part, int parts, int group, int groups)
-{
-    constexpr int N = NT < 2 ? 1 : 2;
-    int lane = threadIdx.x & 31;
-#pragma unroll 1
-    for (int c = group; c < to.chunks; c += groups)
-#pragma unroll
-        for (int first = 0; first < NT; first += N) {
-            uint4 raw[N][2][4];
-#pragma unroll
-            for (int j = 0; j < N; j++)
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    F::load(from.row[first + j] + (part + c * parts) * F::CHUNK, h, raw[j][h]);
-#pragma unroll
-            for (int j = 0; j < N; j++)
-#pragma unroll
-                for (int p = 0; p < 8; p++)
-                    if (8 * (first + j) + (lane >> 2) < to.count)
-                        *to.place(first + j, c, p) = F::permuted(raw[j][p >> 2][p & 3]);
-        }
-}
-
 /* ---- products ---- */
 
 /* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. block[2m], block[2m + 1]: f8e4m3's

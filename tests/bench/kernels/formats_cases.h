@@ -3,35 +3,11 @@
  * The cases of formats.cu: shapes to check, and configurations to time.
  */
 enum { HIDDEN = 7168, EXPERTS = 384, TOPK = 8, INTER = 256 };
-static const float *tensor_scale()
-{
-    return is_nvfp4 ? wholes : nullptr;
-}
-
-template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP> static void check_linear(int m, int n, int k)
-{
-    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(m, k);
-    weight w = place(n, k, 3);
-    char what[128];
-    snprintf(what, sizeof what, "%s linear %dx%dx%d mt%d nt%d kp%d g%d cl%d keep%d", name, m, n, k, MT, NT, KP, G, CL,
-             KEEP);
-    if (!c.per_sm) {
-        printf("does not fit: %s\n", what);
-        return;
-    }
-    bf16 *x = random_array<bf16>((size_t)m * k, 1 + m, 1), *y = random_array<bf16>((size_t)m * n, 3, 1),
-         *ref = random_array<bf16>((size_t)m * n, 4, 1);
-    r_linear<<<dim3((n + 127) / 128, m), 128>>>(x, w.w, w.s, tensor_scale(), ref, m, n, k);
-    compare<bf16>(what, y, ref, (size_t)m * n, [&] { c.run(x, w.w, w.s, tensor_scale(), y, m, n, k, 0); });
-    for (void *p : {(void *)x, (void *)y, (void *)ref})
-        CHECK(cudaFree(p));
-}
-
 template <int MT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS, bool KEEP, bool ONE> static void check_experts(const shape &d)
 {
     size_t pairs = (size_t)d.tokens * d.k;
     weight w13 = place((size_t)d.experts * 2 * d.inter, d.hidden, 1), w2 = place((size_t)d.experts * d.hidden, d.inter, 2);
-    bf16 *x = random_array<bf16>((size_t)d.tokens * d.hidden, 1, is_f8 ? 1e-1f : 1);
+    bf16 *x = random_array<bf16>((size_t)d.tokens * d.hidden, 1, IS_F8 ? 1e-1f : 1);
     bf16 *h = random_array<bf16>(pairs * d.inter, 6, 1), *hr = random_array<bf16>(pairs * d.inter, 7, 1);
     bf16 *y = random_array<bf16>((size_t)d.tokens * d.hidden, 8, 1), *yr = random_array<bf16>((size_t)d.tokens * d.hidden, 9, 1);
     float *scale = random_array<float>(pairs, 5, 1);
@@ -55,14 +31,6 @@ template <int MT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS, bool 
 
 static void check_all()
 {
-    for (int m : {1, 5, 8, 19}) {
-        check_linear<1, 1, 3, 7, 1, 1, true>(m, 500, 7168);
-        check_linear<2, 1, 2, 4, 1, 1, true>(m, 2048, 2048);
-        check_linear<2, 2, 2, 3, 2, 1, true>(m, 7168, 1536);
-        check_linear<1, 2, 2, 1, 8, 4, true>(m, 600, 7168);
-    }
-    if (is_f8)
-        check_linear<1, 1, 3, 3, 1, 1, true>(3, 140, 400);
     for (int t : {1, 4, 16, 70}) {
         check_experts<1, 3, 8, 1, 2, 4, true, false>({t, 8, 48, 512, 256});
         check_experts<2, 2, 7, 2, 2, 8, false, false>({t, 4, 20, 1792, 256});
@@ -77,86 +45,6 @@ static void check_all()
 static bf16 *X, *Y;
 static int *IDS[LAUNCHES];
 static float *WEIGHTS;
-
-template <int MT, int NT, int STAGES, int KP, int G, int CL, bool KEEP = true> static void time_linear(int t, int n, int k)
-{
-    config_linear<MT, NT, STAGES, KP, G, CL, KEEP> c(t, k);
-    char config[64], what[32];
-    snprintf(what, sizeof what, "%dx%d", n, k);
-    snprintf(config, sizeof config, "mt%d nt%d s%d kp%d g%d cl%d %s b%d", MT, NT, STAGES, KP, G, CL, KEEP ? "kept" : "read",
-             c.per_sm);
-    if (!c.fits())
-        return;
-    measure("linear", what, config, t, (double)(weight_bytes(n, k) + scale_bytes(n, k)), [&](int i, cudaStream_t s) {
-        weight w = place(n, k, i);
-        c.run(X, w.w, w.s, tensor_scale(), Y, t, n, k, s);
-    });
-}
-
-static void time_few(int t, int n, int k) /* up to 8 tokens */
-{
-    if (k == 7168) {
-        time_linear<1, 1, 3, 7, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 7, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 7, 1, 2>(t, n, k);
-        time_linear<1, 1, 2, 7, 1, 2>(t, n, k);
-        time_linear<1, 1, 2, 7, 1, 4>(t, n, k);
-    } else if (k == 2048) {
-        time_linear<1, 1, 3, 8, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 8, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 4, 1, 1>(t, n, k);
-        time_linear<1, 1, 3, 4, 1, 1>(t, n, k);
-        time_linear<1, 1, 3, 2, 2, 1>(t, n, k);
-        time_linear<1, 1, 3, 8, 1, 2>(t, n, k);
-    } else if (k == 16384) {
-        time_linear<1, 1, 3, 8, 1, 2>(t, n, k);
-        time_linear<2, 1, 2, 8, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 8, 1, 2>(t, n, k);
-        time_linear<2, 1, 3, 8, 1, 2>(t, n, k);
-        time_linear<2, 1, 2, 8, 1, 4>(t, n, k);
-        time_linear<1, 1, 3, 8, 1, 4>(t, n, k);
-    } else {
-        time_linear<1, 1, 3, 6, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 6, 1, 1>(t, n, k);
-        time_linear<2, 1, 2, 3, 2, 1>(t, n, k);
-        time_linear<2, 1, 3, 3, 1, 1>(t, n, k);
-        time_linear<1, 1, 3, 3, 1, 1>(t, n, k);
-        time_linear<1, 1, 3, 3, 2, 1>(t, n, k);
-    }
-}
-static void time_more(int t, int n, int k) /* up to 16 */
-{
-    if (k == 7168) {
-        time_linear<1, 2, 2, 1, 4, 4>(t, n, k);
-        time_linear<1, 2, 2, 1, 8, 4>(t, n, k);
-        time_linear<2, 2, 2, 7, 1, 4>(t, n, k);
-        time_linear<1, 2, 2, 7, 1, 4>(t, n, k);
-        time_linear<1, 2, 3, 7, 1, 2>(t, n, k);
-    } else if (k == 2048) {
-        time_linear<1, 2, 3, 8, 1, 1>(t, n, k);
-        time_linear<2, 2, 2, 8, 1, 1>(t, n, k);
-        time_linear<1, 2, 2, 2, 4, 1>(t, n, k);
-        time_linear<2, 2, 2, 2, 4, 1>(t, n, k);
-        time_linear<1, 2, 2, 1, 8, 1>(t, n, k);
-        time_linear<1, 2, 2, 4, 2, 1>(t, n, k);
-        time_linear<2, 2, 2, 4, 1, 1>(t, n, k);
-    } else if (k == 16384) {
-        time_linear<2, 2, 2, 8, 1, 4>(t, n, k);
-        time_linear<1, 2, 3, 8, 1, 4>(t, n, k);
-        time_linear<2, 2, 2, 1, 8, 4>(t, n, k);
-        time_linear<2, 2, 2, 2, 4, 4>(t, n, k);
-        time_linear<1, 2, 3, 2, 4, 4>(t, n, k);
-        time_linear<1, 2, 3, 8, 1, 2>(t, n, k);
-    } else {
-        time_linear<2, 2, 2, 6, 1, 1>(t, n, k);
-        time_linear<1, 2, 3, 6, 1, 1>(t, n, k);
-        time_linear<2, 2, 2, 1, 8, 1>(t, n, k);
-        time_linear<1, 2, 2, 1, 8, 1>(t, n, k);
-        time_linear<2, 2, 2, 2, 4, 1>(t, n, k);
-        time_linear<1, 2, 2, 2, 4, 1>(t, n, k);
-        time_linear<2, 2, 2, 3, 2, 1>(t, n, k);
-    }
-}
 
 template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE> static void time_up(const shape &d, double distinct)
 {
@@ -215,13 +103,9 @@ static void time_all()
     WEIGHTS = random_array<float>(8192, 3, 1);
     for (int i = 0; i < LAUNCHES; i++)
         CHECK(cudaMalloc(&IDS[i], 8192 * sizeof(int)));
-    static const int shapes[][2] = {{7168, 16384}, {24576, 1536}, {7168, 2048}, {2048, 7168}};
-    for (int t : {1, 4, 16}) {
+    for (int t : {1, 4, 16})
         for (int wide : {0, 1}) { /* an eighth of the columns, and all of them */
             shape d = {t, TOPK, wide ? 256 : EXPERTS, HIDDEN, wide ? 2048 : INTER};
             t == 1 ? time_experts<true>(d) : time_experts<false>(d);
         }
-        for (auto &s : shapes)
-            t <= 8 ? time_few(t, s[0], s[1]) : time_more(t, s[0], s[1]);
-    }
 }

@@ -60,6 +60,8 @@ static void compare(const std::string &what, E *out, const E *ref, size_t n, con
     CHECK(cudaFree(second));
 }
 
+static int replays = 20; /* that count */
+
 /* Median over replays of a graph of LAUNCHES launches, for each launch, in microseconds. */
 static double time_of(const std::function<void(int, cudaStream_t)> &launch)
 {
@@ -76,7 +78,7 @@ static double time_of(const std::function<void(int, cudaStream_t)> &launch)
     CHECK(cudaStreamEndCapture(s, &graph));
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     std::vector<float> times;
-    for (int i = 0; i < 23; i++) {
+    for (int i = 0; i < replays + 3; i++) {
         CHECK(cudaEventRecord(a, s));
         CHECK(cudaGraphLaunch(exec, s));
         CHECK(cudaEventRecord(b, s));

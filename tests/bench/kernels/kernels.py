@@ -2,7 +2,7 @@
 """Compiles and runs the programs of this folder (run.sh): the best configuration of each kernel that they print, and the bar of
 linear and experts: at least 80 % of the rate of a copy on the bytes that must be read, for at most 16 tokens.
 
-    kernels.py [bf16|f8e4m3|nvfp4|int4|attention ...] [--json FILE]
+    kernels.py [bf16|f8e4m3|nvfp4|int4|linear-bf16|linear-..|attention ...] [--json FILE]
 """
 
 import argparse
@@ -23,13 +23,17 @@ PROGRAMS = {  # source, options
     "f8e4m3": ("formats.cu", ["-DFORMAT=stem_f8"]),
     "nvfp4": ("formats.cu", ["-DFORMAT=stem_nvfp4"]),
     "int4": ("formats.cu", ["-DFORMAT=stem_int4"]),
+    "linear-bf16": ("even.cu", ["-DFORMAT=wide", "-DWIDE"]),
+    "linear-f8e4m3": ("even.cu", ["-DFORMAT=stem_f8"]),
+    "linear-nvfp4": ("even.cu", ["-DFORMAT=stem_nvfp4"]),
+    "linear-int4": ("even.cu", ["-DFORMAT=stem_int4"]),
     "attention": ("attention.cu", []),
 }
 BAR, MOST_TOKENS = 80, 16
 NO_BAR = ("bf16 route", "bf16 layer")
 # bench.cu, with its floor at 4.3 TB/s: "up nt8 s4 w4 b2    T=4    55.60 us  floor    53.70  x1.04"
 BF16 = re.compile(r"^(?P<what>\S.*?)\s+T=(?P<t>\d+)\s+(?P<us>[\d.]+) us\s+floor\s+(?P<floor>[\d.]+)\s+x")
-# formats.cu: "nvfp4  up     384x7168    mt8 s3 w4 b1   T=1    11.10 us  2100 GB/s  36.0 %   early   11.00 us  2120 GB/s  36.2 %"
+# formats.cu, even.cu: "nvfp4  up     384x7168    mt8 s3 w4 b1   T=1    11.10 us  2100 GB/s  36.0 %   early   11.00 us  2120 GB/s  36.2 %"
 FORMAT = re.compile(r"^(?P<format>\S+)\s+(?P<op>\S+)\s+(?P<shape>\S+)\s+(?P<config>\S.*?)\s+T=(?P<t>\d+)\s+(?P<us>[\d.]+) us\s+\d+ GB/s\s+(?P<share>[\d.]+) %"
                     r"\s+early\s+(?P<early>[\d.]+) us\s+\d+ GB/s\s+(?P<early_share>[\d.]+) %")  # fmt: skip
 # attention.cu: "mla h8 k4 t64 s3               T=1   ctx 4096      8.50 us       4.7 MB      555 GB/s   13.5 %"

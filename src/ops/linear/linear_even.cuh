@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear with weights in a format of formats.cuh. A cluster of blocks owns a run of tiles of 16 * MT rows, as
+ * many as any other cluster up to one; each of its blocks has a range of k of its own, whose tokens it keeps in shared
+ * memory for the whole launch. The (tile, chunk of k) pairs of a block are shared out evenly over its warps, tile by
+ * tile, so a warp's share is a run of chunks that may begin and end inside of a tile. A warp adds a tile up in
+ * registers and leaves its sums in a slot of shared memory; when all are there the slots of a tile are added in order
+ * of warps, and those of the cluster's blocks in order of blocks. Warps meet once in a round, which is as many tiles as
+ * there are slots for; their rings are filled across its end.
+ *
+ * Preconditions as for packed_stream.cuh. Columns past the end of k are zeros in tokens and weights.
+ */
+#ifndef STEM_LINEAR_EVEN_CUH
+#define STEM_LINEAR_EVEN_CUH
+
+template <class F> constexpr bool stem_is_f8 = false;
+template <> constexpr bool stem_is_f8<stem_f8> = true;
+
+/* Rows of a chunk, the scales of a format of 4 bits, or f8e4m3's: one for each 8 rows. */
+template <class F, int MT>
+constexpr int stem_even_stage_bytes = stem_packed_stage_bytes<F, MT> + (stem_is_f8<F> ? (8 * MT + 15) / 16 * 16 : 0);
+/* Shared memory for a token's columns of one chunk. */
+template <class F>
+constexpr int stem_even_token_bytes = F::PIECES * 64 + (stem_is_f8<F> ? 4 : 0);
+/* A slot: a tile's sums of each token. */
+template <int MT> constexpr int stem_even_slot_floats = 16 * MT + 4;
+
+/* Row r of a tile's 16 * MT, of columns = n or n / 2. PAIR: half of the rows are of the first half of w, the others the same
+ * ones of the second. */
+template <int MT, bool PAIR> __device__ __forceinline__ int stem_packed_row(int n0, int r, int columns)
+{
+    return PAIR ? min(n0 + r % (8 * MT), columns - 1) + (r < 8 * MT ? 0 : columns) : min(n0 + r, columns - 1);
+}
+
+/* What a block does: tiles first .. first + tiles - 1 of all, `each` in a round; chunks chunk0 .. chunk0 + chunks - 1. */
+struct stem_even_work {
+    int first, tiles, each, chunk0, chunks;
+};
+
+/* Of `tiles` tiles and all of k, what belongs to this block. */
+template <class F, int CLUSTER> __device__ __forceinline__ stem_even_work stem_even_work_of(unsigned tiles, int k, int each)
+{
+    unsigned q = blockIdx.x / CLUSTER, Q = gridDim.x / CLUSTER, rank = blockIdx.x % CLUSTER;
+    unsigned chunks = (k + F::CHUNK - 1) / F::CHUNK;
+    stem_even_work w;
+    w.first = tiles * q / Q;
+    w.tiles = tiles * (q + 1) / Q - w.first;
+    w.each = each;
+    w.chunk0 = chunks * rank / CLUSTER;
+    w.chunks = chunks * (rank + 1) / CLUSTER - w.chunk0;
+    return w;
+}
+
+/* A warp's share of the units of the round that begins with tile `round`: (tile, chunk) in order. */
+template <int WARPS> struct stem_even_share {
+    int tiles, begin, end, tile, chunk;
+    __device__ __forceinline__ stem_even_share(const stem_even_work &work, int round)
+        : tiles(min(work.each, work.tiles - round))
+    {
+        unsigned units = tiles * work.chunks, warp = threadIdx.x >> 5;
+        begin = units * warp / WARPS;
+        end = units * (warp + 1) / WARPS;
+        tile = (unsigned)begin / (unsigned)work.chunks;
+        chunk = begin - tile * work.chunks;
+    }
+};
+
+/* A warp's ring, filled ahead of the multiplication along the warp's shares of all rounds. */
+template <class F, int MT, int STAGES, int WARPS, bool PAIR> struct stem_even_ring {
+    static constexpr int BYTES = stem_even_stage_bytes<F, MT>;
+    const char *w, *scale;
+    int columns, k; /* of w; half of its rows with PAIR */
+    stem_even_work work;
+    unsigned at; /* shared memory */
+    int slot, round, unit, end, chunk, tile;
+    stem_packed_rows<F, MT> rows;
+    const float *block; /* f8e4m3: lane i has the scales of rows 8i .. 8i + 7 */
+
+    __device__ __forceinline__ void point()
+    {
+        int lane = threadIdx.x & 31, n0 = (work.first + tile) * (PAIR ? 8 : 16) * MT;
+        long long bytes = (long long)k / F::CHUNK * 128 + k % F::CHUNK * 128 / F::CHUNK;
+#pragma unroll
+        for (int i = 0; i < 4 * MT; i++)
+            rows.weight[i] = w + stem_packed_row<MT, PAIR>(n0, (lane >> 3) + 4 * i, columns) * bytes + (lane & 7) * 16;
+#pragma unroll
+        for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
+            rows.scale[i] = scale + stem_packed_row<MT, PAIR>(n0, (lane + 32 * i) % (16 * MT), columns) * (bytes / 8);
+        if (stem_is_f8<F>)
+            block = (const float *)scale + (long long)(stem_packed_row<MT, PAIR>(n0, lane % (2 * MT) * 8, columns) / 128) *
+                                               ((k + 127) / 128);
+    }
+    /* The warp's first unit of the round that begins with tile `at_tile`, or of the next one that has any. */
+    __device__ __forceinline__ void enter(int at_tile)
+    {
+        for (round = at_tile, unit = end = 0; unit == end && round < work.tiles; round += work.each) {
+            stem_even_share<WARPS> share(work, round);
+            unit = share.begin;
+            end = share.end;
+            tile = round + share.tile;
+            chunk = share.chunk;
+        }
+        if (unit < end)
+            point();
+    }
+    __device__ __forceinline__ void fill()
+    {
+        if (unit < end) {
+            unsigned to = at + slot * BYTES;
+            int lane = threadIdx.x & 31, c = work.chunk0 + chunk;
+            stem_packed_load<F, MT>(to, rows, c, k);
+            if (stem_is_f8<F> && lane < 2 * MT)
+                stem_copy4(to + stem_packed_stage_bytes<F, MT> + lane * 4, block + c);
+            slot = slot + 1 == STAGES ? 0 : slot + 1;
+            chunk++;
+            if (++unit == end)
+                enter(round);
+            else if (chunk == work.chunks) {
+                chunk = 0;
+                tile++;
+                point();
+            }
+        }
+        stem_copy_commit();
+    }
+};
+
+/* ---- tokens ---- */
+
+/* [chunk of the block][token][piece][t], the pieces of odd tokens exchanged in pairs, so that 8 lanes meet no bank twice;
+ * then f8e4m3's scales [chunk][token]. */
+template <class F> __device__ __forceinline__ int stem_even_place(int count, int c, int token, int piece, int t)
+{
+    return (((c * count + token) * F::PIECES + (piece ^ (token & 1))) * 4 + t) * 16;
+}
+
+/* A run of chunks of the tokens, as a lane reads them. Where a token is missing, another's are read. */
+template <class F, int NT> struct stem_even_tokens {
+    unsigned even[NT], odd[NT], step; /* of pieces 0 and 1 of this lane's token in each 8; from chunk to chunk */
+    unsigned down[2 * NT], count4;    /* scales of tokens 2t and 2t + 1 */
+
+    __device__ __forceinline__ stem_even_tokens(unsigned at, int chunks, int count, int c)
+    {
+        int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            int token = min(8 * j + (lane >> 2), count - 1);
+            even[j] = at + stem_even_place<F>(count, c, token, 0, lane & 3);
+            odd[j] = at + stem_even_place<F>(count, c, token, 1, lane & 3);
+            for (int i = 0; i < 2 && stem_is_f8<F>; i++)
+                down[2 * j + i] = at + chunks * count * F::PIECES * 64 +
+                                  (c * count + min(8 * j + 2 * (lane & 3) + i, count - 1)) * 4;
+        }
+        step = count * F::PIECES * 64;
+        count4 = count * 4;
+    }
+    __device__ __forceinline__ void next()
+    {
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            even[j] += step;
+            odd[j] += step;
+            for (int i = 0; i < 2 && stem_is_f8<F>; i++)
+                down[2 * j + i] += count4;
+        }
+    }
+    __device__ __forceinline__ uint4 piece(int j, int p) const
+    {
+        return stem_shared16((p & 1 ? odd[j] : even[j]) + (p >> 1) * 128);
+    }
+    __device__ __forceinline__ void half(int, int, int h, int, uint4 (&token)[NT][4]) const
+    {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                token[j][i] = piece(j, 4 * h + i);
+    }
+};
+
+__device__ __forceinline__ void stem_even_fetch(stem_f8, const __nv_bfloat16 *row, int k, const stem_even_work &work, int columns,
+                                                uint4 (&raw)[4])
+{
+    stem_f8::load(row, (work.chunk0 + columns) * 128, k, raw);
+}
+template <class F>
+__device__ __forceinline__ void stem_even_fetch(F, const __nv_bfloat16 *row, int, const stem_even_work &work, int columns,
+                                                uint4 (&raw)[4])
+{
+    F::load(row + (work.chunk0 + columns / 2) * 256, columns % 2, raw);
+}
+
+/* In the form in which they are multiplied; returns the scale. */
+__device__ __forceinline__ float stem_even_turn(stem_f8, const uint4 (&raw)[4], uint4 (&piece)[4])
+{
+    uint4 two[2];
+    float down = stem_f8::quantise(raw, two);
+    piece[0] = two[0];
+    piece[1] = two[1];
+    return down;
+}
+template <class F> __device__ __forceinline__ float stem_even_turn(F, const uint4 (&raw)[4], uint4 (&piece)[4])
+{
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        piece[j] = F::permuted(raw[j]);
+    return 0;
+}
+
+/* Four lanes have 128 columns of a token at a time, from token to token and then to the next columns. */
+template <class F>
+__device__ __forceinline__ void stem_even_keep(F, char *to, const __nv_bfloat16 *x, int count, int k,
+                                               const stem_even_work &work)
+{
+    constexpr int EACH = F::CHUNK / 128, PIECES = F::PIECES / EACH, N = 2; /* on their way at once */
+    int t = threadIdx.x & 3, most = work.chunks * EACH - 1;
+    unsigned step = blockDim.x >> 2, skip = step / count, rest = step - skip * count, first = threadIdx.x >> 2;
+    int columns = first / count, token = first - columns * count;
+    float *downs = (float *)(to + work.chunks * count * F::PIECES * 64);
+#pragma unroll 1
+    for (int left = work.chunks * EACH * count - (int)(threadIdx.x >> 5 << 3); left > 0; left -= N * step) {
+        uint4 raw[N][4], piece[4];
+        int at_token[N], at_columns[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) { /* past the end: the last columns again, with the same result */
+            at_token[i] = token;
+            at_columns[i] = min(columns, most);
+            stem_even_fetch(F(), x + (long long)token * k, k, work, at_columns[i], raw[i]);
+            token += rest;
+            columns += skip + (token >= count);
+            token -= token >= count ? count : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            float down = stem_even_turn(F(), raw[i], piece);
+            if (stem_is_f8<F> && t == 0)
+                downs[at_columns[i] * count + at_token[i]] = down;
+#pragma unroll
+            for (int j = 0; j < PIECES; j++)
+                *(uint4 *)(to + stem_even_place<F>(count, at_columns[i] / EACH, at_token[i],
+                                                   at_columns[i] % EACH * PIECES + j, t)) = piece[j];
+        }
+    }
+}
+
+/* ---- products ---- */
+
+template <int MT, int NT, class F, class Tokens>
+__device__ __forceinline__ void stem_even_multiply(F, unsigned stage, const Tokens &tokens,
+                                                   float (&acc)[MT][NT][4])
+{
+    const float *block[2 * MT] = {};
+    stem_packed_multiply(F(), stage, block, tokens, 0, 0, acc, NT);
+}
+
+template <int MT, int NT, class Tokens>
+__device__ __forceinline__ void stem_even_multiply(stem_f8, unsigned stage, const Tokens &tokens,
+                                                   float (&acc)[MT][NT][4])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    uint4 low[2][MT], high[2][MT];
+    uint4 scale[(MT + 1) / 2];
+#pragma unroll
+    for (int i = 0; i < (MT + 1) / 2; i++)
+        scale[i] = stem_shared16(stage + MT * 2048 + i * 16);
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ ((g & 1) << 2)) << 4);
+            low[h][m] = stem_shared16(at);
+            high[h][m] = stem_shared16(at + 1024);
+        }
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        uint4 b[2] = {tokens.piece(j, 0), tokens.piece(j, 1)};
+        float down[2] = {__uint_as_float(stem_shared4(tokens.down[2 * j])),
+                         __uint_as_float(stem_shared4(tokens.down[2 * j + 1]))};
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            float part[4] = {};
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                stem_mma_f8(part, low[h][m].x, high[h][m].x, low[h][m].y, high[h][m].y, b[h].x, b[h].y);
+                stem_mma_f8(part, low[h][m].z, high[h][m].z, low[h][m].w, high[h][m].w, b[h].z, b[h].w);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                acc[m][j][i] +=
+                    part[i] * (down[i & 1] * __uint_as_float(stem_word(scale[m >> 1], 2 * (m & 1) + (i >> 1))));
+        }
+    }
+}
+
+/* ---- sums ---- */
+
+/* Adds a round's slots and stores the results; all threads of the cluster come here at the same round. */
+template <class Store, int MT, int WARPS, int CLUSTER, bool PAIR> struct stem_even_sink {
+    static constexpr int LD = stem_even_slot_floats<MT>, ROWS = 16 * MT;
+    const Store &store;
+    float *slots, *sums; /* [tile + warp][token][LD]; of the block, for the cluster: [tile][token][ROWS] */
+    int m0, count, columns, rank;
+    float unit;
+
+    template <class Sum> __device__ __forceinline__ void put(int tile, int token, int row, const Sum &sum) const
+    {
+        int column = tile * (PAIR ? ROWS / 2 : ROWS) + row;
+        if (column < columns && (!PAIR || row < ROWS / 2))
+            store(m0 + token, column, sum(row) * unit, PAIR ? sum(row + ROWS / 2) * unit : 0.0f);
+    }
+    /* This block's sums of the `tiles` tiles from `first` on. */
+    __device__ __forceinline__ void add(int first, int tiles, int chunks) const
+    {
+        unsigned lane = threadIdx.x & 31, units = tiles * chunks;
+        for (int tile = threadIdx.x >> 5; tile < tiles; tile += WARPS) {
+            /* the warps that begin at or before the tile's first and last unit */
+            int from = ((tile * chunks + 1) * WARPS - 1) / units, to = ((tile + 1) * chunks * WARPS - 1) / units;
+            for (int o = lane; o < count * ROWS; o += 32) {
+                int token = o / ROWS, row = o % ROWS;
+                auto sum = [&](int r) {
+                    float v = 0;
+                    for (int i = from; i <= to; i++)
+                        v += slots[((tile + i) * count + token) * LD + r];
+                    return v;
+                };
+                if (CLUSTER == 1)
+                    put(first + tile, token, row, sum);
+                else
+                    sums[tile * count * ROWS + o] = sum(row);
+            }
+        }
+    }
+    /* The cluster's, shared out over its blocks. */
+    __device__ __forceinline__ void meet(int first, int tiles) const
+    {
+        stem_cluster_sync();
+        for (int o = rank * 32 * WARPS + threadIdx.x; o < tiles * count * ROWS; o += CLUSTER * 32 * WARPS) {
+            auto sum = [&](int r) {
+                float v = 0;
+#pragma unroll
+                for (int i = 0; i < CLUSTER; i++)
+                    v += stem_cluster_load(sums + o / ROWS * ROWS + r, i);
+                return v;
+            };
+            put(first + (unsigned)(o / ROWS) / (unsigned)count, (unsigned)(o / ROWS) % (unsigned)count, o % ROWS, sum);
+        }
+        stem_cluster_sync();
+    }
+};
+
+template <int MT, int NT>
+__device__ __forceinline__ void stem_even_leave(float *slot, int count, const float (&acc)[MT][NT][4])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int c = 0; c < 4; c++)
+                if (8 * j + 2 * t + (c & 1) < count)
+                    slot[(8 * j + 2 * t + (c & 1)) * stem_even_slot_floats<MT> + 16 * m + g + 8 * (c >> 1)] = acc[m][j][c];
+}
+
+/* Grid: x = clusters of CLUSTER blocks, y = tiles of `most` rows of x, 8 * NT at most. EARLY: w and its scales are
+ * weights, read before the wait. whole: the tensor's scale, or NULL. each: tiles of a round. Dynamic shared memory: a
+ * ring for each warp, tokens, slots for `each` tiles and all warps but one, and, for a cluster, the sums of `each`
+ * tiles; the last two for as many tokens as the block has. */
+template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
+__device__ __forceinline__ void stem_linear_even(const __nv_bfloat16 *x, const void *w, const void *scale, const void *whole,
+                                                 const Store &store, int m, int n, int k, int most, int each)
+{
+    STEM_DYNAMIC_SHARED(stem_smem);
+    typedef stem_even_ring<F, MT, STAGES, WARPS, PAIR> Ring;
+    int warp = threadIdx.x >> 5, columns = PAIR ? n / 2 : n, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
+    int m0 = blockIdx.y * most, count = min(m - m0, most);
+    stem_even_work work = stem_even_work_of<F, CLUSTER>((columns + (PAIR ? 8 : 16) * MT - 1) / ((PAIR ? 8 : 16) * MT), k, each);
+    if (!EARLY) {
+        stem_wait();
+        stem_launch_dependents();
+    }
+    Ring ring = {(const char *)w, (const char *)scale, columns, k, work,
+                 stem_shared_address(stem_smem) + warp * STAGES * Ring::BYTES};
+    ring.enter(0);
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; i++)
+        ring.fill();
+    if (EARLY) {
+        stem_wait();
+        stem_launch_dependents();
+    }
+    /* places are the same in all blocks of a cluster */
+    int room = ((k + F::CHUNK - 1) / F::CHUNK + CLUSTER - 1) / CLUSTER * count * stem_even_token_bytes<F>;
+    char *kept = stem_smem + WARPS * STAGES * Ring::BYTES;
+    float *slots = (float *)(kept + (room + 15) / 16 * 16);
+    stem_even_sink<Store, MT, WARPS, CLUSTER, PAIR> sink = {
+        store, slots, slots + (each + WARPS - 1) * count * stem_even_slot_floats<MT>, m0, count, columns, rank,
+        (whole ? stem_constant((const float *)whole) : 1.0f) * F::UNIT};
+    stem_even_keep(F(), kept, x + (long long)m0 * k, count, k, work);
+    __syncthreads();
+    int slot = 0;
+#pragma unroll 1
+    for (int round = 0; round < work.tiles; round += each) {
+        stem_even_share<WARPS> share(work, round);
+        float *leave = slots + (share.tile + warp) * count * stem_even_slot_floats<MT>;
+        int left = share.end - share.begin, c = share.chunk;
+#pragma unroll 1
+        do { /* an empty share leaves zeros: it is between those of a tile's other warps */
+            int run = min(work.chunks - c, left);
+            float acc[MT][NT][4] = {};
+            stem_even_tokens<F, NT> tokens(stem_shared_address(kept), work.chunks, count, c);
+            left -= run;
+            c = 0;
+#pragma unroll 1
+            for (; run > 0; run--) {
+                stem_copy_wait<STAGES - 2>();
+                __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
+                ring.fill();
+                stem_even_multiply(F(), ring.at + slot * Ring::BYTES, tokens, acc);
+                tokens.next();
+                slot = slot + 1 == STAGES ? 0 : slot + 1;
+            }
+            stem_even_leave<MT, NT>(leave, count, acc);
+            leave += count * stem_even_slot_floats<MT>;
+        } while (left > 0);
+        __syncthreads();
+        sink.add(work.first + round, share.tiles, work.chunks);
+        if (CLUSTER > 1)
+            sink.meet(work.first + round, share.tiles);
+        else
+            __syncthreads();
+    }
+}
+
+#endif
