@@ -168,7 +168,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 const struct stem_pass stem_pass_library = {
     .name = "library",
     .blurb = "which products cuBLASLt does",
-    .kills = STEM_FACT_STREAMS | STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY |
-             STEM_FACT_LANES,
+    /* Streams stay: a product of the library is on that of the linear, and ops that passes added stand at the end. */
+    .kills =
+        STEM_FACT_DEPS | STEM_FACT_ORDER | STEM_FACT_WAITS | STEM_FACT_LIFETIME | STEM_FACT_MEMORY | STEM_FACT_LANES,
     .run = run,
 };
