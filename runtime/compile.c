@@ -142,7 +142,8 @@ static bool make_options(struct option_list *l, const struct stem_nvrtc *n, uint
     l->include = n->include ? stem_format("--include-path=%s", n->include) : NULL;
     if (!l->at || (n->include && !l->include))
         return false;
-    snprintf(l->arch, sizeof l->arch, "--gpu-architecture=sm_%u", (unsigned)arch);
+    /* sm_90a: wgmma, which no other GPU has; known since 12.0. Nothing is lost, as sm_90 is alone in its generation. */
+    snprintf(l->arch, sizeof l->arch, "--gpu-architecture=sm_%u%s", (unsigned)arch, arch == 90 && n->major >= 12 ? "a" : "");
     if (own_arch)
         l->at[l->n++] = l->arch;
     l->at[l->n++] = "--std=c++17";

@@ -194,13 +194,14 @@ static void expand_mla(struct stem_builder *b, const struct stem_value_id *in, c
                        struct stem_value_id *out)
 {
     const struct stem_tensor *q = &stem_value_at(b->program, in[0])->tensor;
-    int64_t heads = q->dim[1], groups = (heads + STEM_MLA_ROWS - 1) / STEM_MLA_ROWS;
+    int64_t heads = q->dim[1], groups = (heads + STEM_MLA_ROWS - 1) / STEM_MLA_ROWS, rows = (heads + groups - 1) / groups;
     int64_t most = in[4].n != STEM_NONE ? stem_value_at(b->program, in[4])->tensor.dim[1]
                                         : stem_value_at(b->program, in[2])->tensor.dim[1] *
                                               stem_value_at(b->program, in[1])->tensor.dim[1];
     /* many heads are bound by the tensor cores of all multiprocessors */
-    int64_t blocks = heads > 16 ? STEM_MLA_PARTS : blocks_of(q->dim[0], most, STEM_MLA_UNIT, STEM_MLA_PARTS);
-    struct call call = {.rows = (heads + groups - 1) / groups,
+    int64_t blocks = heads > 16 ? STEM_MLA_PARTS / stem_mla_split_of(rows).halves
+                                : blocks_of(q->dim[0], most, STEM_MLA_UNIT, STEM_MLA_PARTS);
+    struct call call = {.rows = rows,
                         .groups = groups,
                         .unit = STEM_MLA_UNIT,
                         .blocks = blocks,

@@ -133,17 +133,17 @@ __device__ __forceinline__ stem_attention_place stem_attention_find(const stem_a
     return {s.tokens * groups - 1, before * groups - last};
 }
 
-/* A block's shares: for each of them step() sets slot, token, group, and positions from..to-1 of the token's n. All
- * threads of the block go through the same ones. */
+/* The shares of one of the parts, a block's: for each of them step() sets slot, token, group, and positions
+ * from..to-1 of the token's n. All threads of the block go through the same ones. */
 struct stem_attention_walk {
     stem_attention_lengths lengths;
-    int groups, last, item;
+    int groups, part, last, item;
     long long begin, end, start;
     int slot, token, group, from, to, n;
 
     __device__ __forceinline__ stem_attention_walk(const int *lens, int tokens, int groups_, int most, int unit,
-                                                   int parts, bool sparse)
-        : lengths(lens, tokens, most, unit, sparse), groups(groups_)
+                                                   int parts, bool sparse, int part_ = (int)blockIdx.x)
+        : lengths(lens, tokens, most, unit, sparse), groups(groups_), part(part_)
     {
         if (!one_token(tokens, parts))
             many_tokens(tokens, parts);
@@ -158,7 +158,7 @@ struct stem_attention_walk {
         unsigned units = (unsigned)(lengths.length(0) + lengths.unit - 1) / (unsigned)lengths.unit, all = units * groups;
         if (units >= 1 << 16 || groups * parts >= 1 << 16)
             return false;
-        unsigned b = blockIdx.x, low = all * b / (unsigned)parts, high = all * (b + 1) / (unsigned)parts;
+        unsigned b = (unsigned)part, low = all * b / (unsigned)parts, high = all * (b + 1) / (unsigned)parts;
         item = b == 0 ? 0 : low < all ? (int)(low / units) : groups - 1;
         last = (int)b + 1 < parts && high < all ? (int)(high / units) : groups - 1;
         begin = low;
@@ -169,12 +169,12 @@ struct stem_attention_walk {
     __device__ __forceinline__ void many_tokens(int tokens, int parts)
     {
         long long all = lengths.before(tokens) * groups;
-        begin = all * blockIdx.x / parts;
-        end = all * (blockIdx.x + 1) / parts;
+        begin = all * part / parts;
+        end = all * (part + 1) / parts;
         stem_attention_place first = {0, 0};
-        if (blockIdx.x > 0)
+        if (part > 0)
             first = stem_attention_find(lengths, groups, begin);
-        last = (int)blockIdx.x + 1 < parts ? stem_attention_find(lengths, groups, end).item : tokens * groups - 1;
+        last = part + 1 < parts ? stem_attention_find(lengths, groups, end).item : tokens * groups - 1;
         item = first.item;
         start = first.start;
     }
@@ -190,7 +190,7 @@ struct stem_attention_walk {
         long long units = (n + unit - 1) / unit, low = begin > start ? begin - start : 0,
                   high = end < start + units ? end - start : units;
         group = item % groups;
-        slot = blockIdx.x + item;
+        slot = part + item;
         from = (int)low * unit;
         to = high > low ? min((int)high * unit, n) : from;
         start += units;

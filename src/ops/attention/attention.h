@@ -18,7 +18,7 @@ enum {
     STEM_MLA_UNIT = 32,
     STEM_GQA_PARTS = 264, /* blocks: two, or one, for each multiprocessor of an H200 */
     STEM_MLA_PARTS = 132,
-    STEM_MLA_ROWS = 64 /* heads of mla_attention that are one item, at most */
+    STEM_MLA_ROWS = 128 /* heads of mla_attention that are one item, at most; more than 64 are two blocks' (mla_part.cuh) */
 };
 
 /* One call. An *item* is a token and a group of `rows` query heads that read the same keys: a key head's queries, or
@@ -58,10 +58,18 @@ bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t r
 /* Scalars of every lowering of attention_part: tokens, heads, pages, max_pages, indices, parts, scale. */
 void stem_attention_scalars(const struct stem_attention_sizes *s, double scale, struct stem_lowered *l);
 
+/* Blocks for each part, and rows of each; latents. */
+struct stem_mla_split {
+    uint32_t halves, rows;
+};
+struct stem_mla_split stem_mla_split_of(int64_t rows);
+
 /* The tensor-core kernels: false if the operands are not theirs. Set kernel, code, headers, block, smem. */
 bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_attention_sizes *s,
                               const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
 bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_attention_sizes *s,
                               const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+bool stem_attention_lower_mla_wgmma(const struct stem_concrete *c, const struct stem_attention_sizes *s,
+                                    const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
 
 #endif

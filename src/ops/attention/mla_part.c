@@ -7,10 +7,17 @@
 
 enum { THREADS = 256, MOST_STAGES = 6 };
 
+struct stem_mla_split stem_mla_split_of(int64_t rows)
+{
+    uint32_t halves = rows > 64 ? 2 : 1;
+    return (struct stem_mla_split){halves, ((uint32_t)rows + halves - 1) / halves};
+}
+
 /* stem_mla_smem. */
 static uint32_t smem_of(const struct stem_attention_sizes *s, uint32_t tile, uint32_t wk, uint32_t stages)
 {
-    uint32_t mt = s->rows <= 16 ? 1 : s->rows <= 32 ? 2 : 4, row = 2 * (uint32_t)s->width;
+    uint32_t rows = stem_mla_split_of(s->rows).rows, mt = rows <= 16 ? 1 : rows <= 32 ? 2 : 4;
+    uint32_t row = 2 * (uint32_t)s->width;
     uint32_t scores = tile == 64 ? 68 : 40, weights = tile == 64 ? 72 : 40;
     return stages * tile * row + (mt == 4 ? 16 * mt * row : 0) + wk * 16 * mt * scores * 4 + 16 * mt * weights * 2 +
            16 * mt * 4 + stages * tile;
@@ -56,6 +63,7 @@ bool stem_attention_lower_mla(const struct stem_concrete *c, const struct stem_a
     l->headers[1] = "stream";
     l->headers[2] = "attention";
     l->headers[3] = "mla_part";
+    l->grid[0] *= stem_mla_split_of(s->rows).halves;
     l->block[0] = THREADS;
     l->smem = smem_of(s, tile, wk, stages);
     l->kernel = stem_arena_printf(a, "stem_mla_part_%s_w%lld_%lld_r%lld_g%lld_p%lld_k%u_t%u_s%u%s",

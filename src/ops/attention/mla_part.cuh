@@ -14,6 +14,11 @@
 
 #define STEM_MLA_UNIT 32 /* positions that the blocks share out */
 
+/* More than 64 rows are two blocks' for each share, half of the rows each, at the same time: what one of them reads, the
+ * other finds in the second-level cache. */
+template <int ROWS> constexpr int stem_mla_halves = ROWS > 64 ? 2 : 1;
+template <int ROWS> constexpr int stem_mla_rows = (ROWS + stem_mla_halves<ROWS> - 1) / stem_mla_halves<ROWS>;
+
 /* Strides of a head's scores and of its weights, in elements. */
 template <int TILE> constexpr int stem_mla_scores = TILE == 64 ? 68 : 40;
 template <int TILE> constexpr int stem_mla_weights = TILE == 64 ? 72 : 40;
@@ -301,7 +306,8 @@ struct stem_mla_block {
         __syncthreads(); /* before the ring is filled again */
     }
 
-    __device__ __forceinline__ void store(float *acc, float *ml, int heads) const
+    /* Of the block's rows `heads` exist. */
+    __device__ __forceinline__ void store(float *acc, float *ml, int rows, int heads) const
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5, row = threadIdx.x / LANES;
 #pragma unroll
@@ -309,29 +315,33 @@ struct stem_mla_block {
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 int r = m * 16 + 8 * h + g;
-                if (r < ROWS)
+                if (r < rows)
 #pragma unroll
                     for (int n = 0; n < NV; n++)
                         *reinterpret_cast<stem_vec<float, 2> *>(acc + r * L + (warp * NV + n) * 8 + 2 * t) = {
                             r < heads ? sum[m][n][2 * h] : 0.0f, r < heads ? sum[m][n][2 * h + 1] : 0.0f};
             }
-        if (threadIdx.x % LANES == 0 && row < ROWS) {
+        if (threadIdx.x % LANES == 0 && row < rows) {
             ml[2 * row] = row < heads && top > STEM_NO_MAX ? top : 0.0f;
             ml[2 * row + 1] = row < heads ? weight : 0.0f;
         }
     }
 };
 
+/* Block: 256 threads. Grid: a block for each part, two after each other if there are more than 64 rows. */
 template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const int *table, const int *lens,
                                               const int *chosen, float *acc, float *ml, int tokens, int heads,
                                               int pages, int max_pages, int indices, int parts, float scale)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    stem_mla_block<E, W, L, ROWS, PAGE, WK, TILE, STAGES, SPARSE> b(stem_smem);
+    constexpr int HALVES = stem_mla_halves<ROWS>, EACH = stem_mla_rows<ROWS>;
+    stem_mla_block<E, W, L, EACH, PAGE, WK, TILE, STAGES, SPARSE> b(stem_smem);
     b.cache = cache;
     b.pages = pages;
-    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE);
+    int first = (int)blockIdx.x % HALVES * EACH, rows = min(EACH, ROWS - first);
+    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE,
+                             (int)blockIdx.x / HALVES);
     auto find = [&] {
         b.table = table + (long long)walk.token * max_pages;
         if (SPARSE) {
@@ -351,21 +361,22 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
     stem_launch_dependents();
 #pragma unroll 1
     for (; more; more = walk.step()) {
-        float *to_acc = acc + (long long)walk.slot * ROWS * L, *to_ml = ml + (long long)walk.slot * ROWS * 2;
+        long long row = (long long)walk.slot * ROWS + first;
+        float *to_acc = acc + row * L, *to_ml = ml + row * 2;
         if (walk.from >= walk.to) {
-            for (int i = threadIdx.x; i < ROWS * L; i += 256)
+            for (int i = threadIdx.x; i < rows * L; i += 256)
                 to_acc[i] = 0;
-            for (int i = threadIdx.x; i < ROWS * 2; i += 256)
+            for (int i = threadIdx.x; i < rows * 2; i += 256)
                 to_ml[i] = 0;
             continue;
         }
-        int own = min(ROWS, heads - walk.group * ROWS);
+        int head = walk.group * ROWS + first;
         if (!found)
             find();
         found = false;
-        b.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * W, own);
+        b.begin(q + ((long long)walk.token * heads + head) * W, min(rows, heads - head));
         b.run(scale);
-        b.store(to_acc, to_ml, own);
+        b.store(to_acc, to_ml, rows, heads - head);
     }
 }
 

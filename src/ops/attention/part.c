@@ -120,7 +120,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .waits = true,
                                .early = 1u << 3 | 1u << 4}; /* table, lens */
     stem_attention_scalars(&s, stem_op_attr(c->def, c->attrs, "scale")->f, l);
-    if (!stem_attention_lower_gqa(c, &s, t, a, l) && !stem_attention_lower_mla(c, &s, t, a, l))
+    if (!stem_attention_lower_gqa(c, &s, t, a, l) && !stem_attention_lower_mla_wgmma(c, &s, t, a, l) &&
+        !stem_attention_lower_mla(c, &s, t, a, l))
         lower_plain(c, &s, a, l);
 }
 

@@ -188,22 +188,39 @@ __global__ void __launch_bounds__(256)
                                                                    pages, max_pages, indices, parts, scale);
 }
 
+/* By wgmma. */
+template <class E, int ROWS, int GROUPS, int PAGE, bool SPARSE>
+__global__ void __launch_bounds__(STEM_WGMMA_THREADS, 1)
+    k_mla_wgmma(const E *q, const E *cache, const int *table, const int *lens, const int *chosen, float *acc, float *ml, int tokens,
+                int heads, int pages, int max_pages, int indices, int parts, float scale)
+{
+#ifdef STEM_WGMMA
+    stem_mla_wgmma<E, 576, ROWS, GROUPS, PAGE, SPARSE>(q, cache, table, lens, chosen, acc, ml, tokens, heads, pages, max_pages,
+                                                       indices, parts, scale);
+#endif
+}
+
 template <class E> struct mla_arrays {
     E *q, *cache, *y;
     float *acc, *ml;
     int pages;
 };
 
+/* STAGES 0: by wgmma. */
 template <class E, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
 static void mla(const mla_arrays<E> &a, const int *table, const int *lens, const int *chosen, int count, int tokens, int heads,
                 int per_sequence, bool whole, cudaStream_t s)
 {
-    constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, smem = stem_mla_smem<576, MT, WK, TILE, STAGES>;
-    static bool once = (allow(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, smem), true);
+    constexpr int OWN = stem_mla_rows<ROWS>, HALVES = stem_mla_halves<ROWS>, MT = OWN <= 16 ? 1 : OWN <= 32 ? 2 : 4;
+    constexpr int smem = STAGES ? stem_mla_smem<576, MT, WK, TILE, STAGES> : stem_mla_wgmma_smem<576>;
+    auto kernel = k_mla_wgmma<E, ROWS, GROUPS, PAGE, SPARSE>;
+    if constexpr (STAGES > 0)
+        kernel = k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>;
+    static bool once = (allow(kernel, smem), true);
     (void)once;
     int most = SPARSE ? count : per_sequence * PAGE, units = tokens * GROUPS * ((most + 31) / 32);
-    int parts = units > 132 ? 132 : units > 66 && ROWS <= 16 ? units / 2 : units;
-    go(k_mla<E, ROWS, GROUPS, PAGE, WK, TILE, STAGES, SPARSE>, dim3(parts), 256, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
+    int parts = units > 132 / HALVES ? 132 / HALVES : units > 66 && ROWS <= 16 ? units / 2 : units;
+    go(kernel, dim3(parts * HALVES), STAGES ? 256 : STEM_WGMMA_THREADS, smem, s, a.q, a.cache, table, lens, chosen, a.acc, a.ml,
        tokens, heads, a.pages, per_sequence, count, parts, (float)(1.4426950408889634 / sqrt(192.0)));
     if (whole)
         combine<E, ROWS, GROUPS, 512, 32, SPARSE>(a.acc, a.ml, lens, a.y, tokens, heads, most, parts, s);
@@ -213,8 +230,8 @@ template <class E> static mla_arrays<E> mla_make(int tokens, int heads, int page
 {
     return {random_array<E>((size_t)tokens * heads * 576, 1, 2), random_array<E>((size_t)pages * page * 576, 2, 1),
             random_array<E>((size_t)tokens * heads * 512, 4, 1),
-            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 64) * 512, 5, 1),
-            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 64) * 2, 6, 1), pages};
+            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 128) * 512, 5, 1),
+            random_array<float>((size_t)(132 + tokens * 2) * std::min(heads, 128) * 2, 6, 1), pages};
 }
 template <class E> static void mla_free(const mla_arrays<E> &a)
 {
@@ -275,23 +292,25 @@ static void time_mla(const char *name, const mla_arrays<bf16> &a, int heads, int
 template <int ROWS, int GROUPS, int WK, int TILE, int STAGES> static void time_mla_shape(int heads)
 {
     mla_arrays<bf16> a = mla_make<bf16>(64, heads, (int)(POOL / (64 * 576 * 2)), 64);
-    char what[64];
+    constexpr int FEW = STAGES ? 2 : 0;
+    char config[32], what[64];
     for (int context : {1024, 4096, 16384, 65536})
         for (int tokens : {1, 4, 16, 64}) {
             /* as attention_part is lowered */
             int units = tokens * GROUPS * (context / 32), tile = units > 2 * 132 ? TILE : 32;
-            int stages = units <= (ROWS <= 16 ? 66 : 132) ? 2 : STAGES;
-            auto time = tile == TILE  ? time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>
-                        : stages == 2 ? time_mla<ROWS, GROUPS, WK, 32, 2, false>
-                                      : time_mla<ROWS, GROUPS, WK, 32, STAGES, false>;
-            snprintf(what, sizeof what, "mla h%d k%d t%d s%d", heads, WK, tile, stages);
+            int stages = units <= (ROWS <= 16 ? 66 : 132) ? FEW : STAGES;
+            auto time = tile == TILE    ? time_mla<ROWS, GROUPS, WK, TILE, STAGES, false>
+                        : stages == FEW ? time_mla<ROWS, GROUPS, WK, 32, FEW, false>
+                                        : time_mla<ROWS, GROUPS, WK, 32, STAGES, false>;
+            snprintf(config, sizeof config, STAGES ? "k%d t%d s%d" : "wgmma", WK, tile, stages);
+            snprintf(what, sizeof what, "mla h%d %s", heads, config);
             time(what, a, heads, tokens, context, true);
             if (tokens == 1) {
-                snprintf(what, sizeof what, "mla h%d k%d t%d s%d, part only", heads, WK, tile, stages);
+                snprintf(what, sizeof what, "mla h%d %s, part only", heads, config);
                 time(what, a, heads, tokens, context, false);
             }
             if (context == 65536) {
-                snprintf(what, sizeof what, "mla h%d k%d t%d, 2048 chosen", heads, WK, TILE);
+                snprintf(what, sizeof what, "mla h%d %s, 2048 chosen", heads, config);
                 time_mla<ROWS, GROUPS, WK, TILE, STAGES, true>(what, a, heads, tokens, context, true);
             }
         }
@@ -302,7 +321,10 @@ static void time_mla_all(void)
 {
     time_mla_shape<8, 1, 2, 64, 3>(8);
     time_mla_shape<16, 1, 2, 64, 3>(16);
-    time_mla_shape<64, 2, 2, 32, 3>(128);
+    time_mla_shape<32, 1, 2, 32, 4>(32);
+    time_mla_shape<32, 1, 0, 64, 0>(32);
+    time_mla_shape<64, 1, 0, 64, 0>(64);
+    time_mla_shape<128, 1, 0, 64, 0>(128);
 }
 
 /* ---- the indexer ---- */
@@ -456,10 +478,15 @@ static void check_all(void)
     check_mla<bf16, 8, 1, 64, 2, 32, 2, false>(1, 8, 4000, 0);
     check_mla<bf16, 16, 1, 16, 2, 64, 3, false>(7, 16, 700, 0);
     check_mla<__half, 32, 1, 7, 2, 32, 4, false>(5, 32, 500, 0);
-    check_mla<bf16, 64, 2, 64, 2, 32, 3, false>(3, 128, 1500, 0);
-    check_mla<bf16, 47, 3, 64, 2, 32, 2, false>(3, 140, 700, 0);
+    check_mla<bf16, 128, 1, 64, 2, 32, 3, false>(3, 128, 1500, 0);
+    check_mla<bf16, 70, 2, 64, 2, 32, 2, false>(3, 140, 700, 0);
+    check_mla<bf16, 128, 1, 64, 0, 64, 0, false>(3, 128, 1500, 0);
+    check_mla<bf16, 64, 1, 64, 0, 64, 0, false>(9, 64, 6000, 0);
+    check_mla<__half, 70, 2, 7, 0, 64, 0, false>(3, 140, 700, 0);
     check_mla<bf16, 16, 1, 64, 2, 64, 3, true>(5, 16, 5000, 300);
-    check_mla<bf16, 64, 2, 64, 2, 32, 3, true>(2, 128, 5000, 2048);
+    check_mla<bf16, 128, 1, 64, 2, 32, 3, true>(2, 128, 5000, 2048);
+    check_mla<bf16, 128, 1, 64, 0, 64, 0, true>(2, 128, 5000, 2048);
+    check_mla<bf16, 65, 1, 64, 0, 64, 0, true>(70, 65, 500, 170);
     check_scores<bf16, 64, 128, 64, 6>(7, 5000);
     check_scores<__half, 24, 96, 7, 4>(40, 300);
     for (float levels : {0.0f, 3.0f, 5000.0f}) {

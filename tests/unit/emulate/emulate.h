@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <type_traits>
 #include <vector>
 
@@ -49,10 +50,14 @@ struct emu_warp {
 struct emu_barrier {
     int arrived = 0, generation = 0;
 };
+struct emu_phases { /* an mbarrier */
+    int expected = 0, pending = 0, generation = 0;
+};
 struct emu_block {
     std::vector<char> smem;
     std::vector<emu_warp> warps;
-    emu_barrier barrier;
+    emu_barrier barrier, warpgroup;
+    std::map<unsigned, emu_phases> phases;
 };
 struct emu_thread {
     emu_dim thread, block;
@@ -66,6 +71,7 @@ struct emu_thread {
     std::vector<char> stack;
     std::vector<emu_copy> copies;
     int groups = 0;
+    std::vector<std::function<void()>> products; /* of wgmma, in order, that have not happened yet */
 };
 struct emu_machine {
     emu_dim block_dim, grid_dim;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The instructions of mla_wgmma.cuh: mbarriers, and products of warpgroups with operands in swizzled shared memory, which happen
+ * at some moment until they are waited for, each in the order of its thread.
+ */
+#ifndef STEM_TESTS_EMULATE_WGMMA_H
+#define STEM_TESTS_EMULATE_WGMMA_H
+
+#include "emulate/emulate.h"
+
+inline void stem_barrier_init(unsigned barrier, int arrivals)
+{
+    if (barrier % 8 || barrier + 8 > emu_self->owner->smem.size() - 16)
+        abort();
+    emu_self->owner->phases[barrier] = {arrivals, arrivals, 0};
+}
+inline void stem_barrier_arrive(unsigned barrier)
+{
+    emu_phases &p = emu_self->owner->phases.at(barrier);
+    if (--p.pending == 0) {
+        p.pending = p.expected;
+        p.generation++;
+    }
+}
+inline void stem_barrier_wait(unsigned barrier, int parity)
+{
+    emu_phases &p = emu_self->owner->phases.at(barrier);
+    while ((p.generation & 1) == parity) {
+        emu_self->waits = &p.generation;
+        emu_self->seen = p.generation;
+        emu_yield();
+        emu_self->waits = nullptr;
+    }
+}
+inline void stem_warpgroup_sync()
+{
+    emu_meet(emu_self->owner->warpgroup.arrived, emu_self->owner->warpgroup.generation, 128);
+}
+inline void stem_wgmma_written() {}
+template <int N> void stem_registers_more() {}
+template <int N> void stem_registers_less() {}
+template <int N> void stem_wgmma_hold(float (&)[N]) {}
+
+struct stem_wgmma_matrix {
+    unsigned address;
+    int stride;
+    stem_wgmma_matrix operator+(int sixteenths) const { return {address + 16 * (unsigned)sixteenths, stride}; }
+    /* Element i of row r of rows of 128 bytes; i from 64 on: of the next slabs. */
+    template <class E> float at(int r, int i) const
+    {
+        unsigned a = address + (unsigned)(i / 64 * stride + r * 128 + i % 64 * 2);
+        a ^= (a >> 7 & 7) << 4;
+        if (a + 2 > emu_self->owner->smem.size() - 16)
+            abort();
+        uint16_t bits;
+        memcpy(&bits, emu_self->owner->smem.data() + a, 2);
+        return emu_element((const E *)nullptr, bits, 0);
+    }
+};
+inline stem_wgmma_matrix stem_wgmma_at(unsigned address, int stride)
+{
+    return {address, stride};
+}
+inline void stem_wgmma_begin() {}
+inline void stem_wgmma_end()
+{
+    for (auto &product : emu_self->products)
+        product();
+    emu_self->products.clear();
+}
+/* Happens now, or when it is waited for. */
+inline void emu_product(std::function<void()> product)
+{
+    if (emu_self->products.empty() && emu.random() % 2)
+        product();
+    else
+        emu_self->products.push_back(product);
+}
+template <class E, int N> void emu_wgmma(float (&d)[N], stem_wgmma_matrix a, stem_wgmma_matrix b, bool add, bool by_rows)
+{
+    int row = (int)(emu_self->thread.x >> 5 & 3) * 16 + (emu_lane() >> 2), column = 2 * (emu_lane() & 3);
+    emu_product([&d, a, b, add, by_rows, row, column] {
+        float left[2][16];
+        for (int k = 0; k < 32; k++)
+            left[k / 16][k % 16] = a.at<E>(row + k / 16 * 8, k % 16);
+        for (int i = 0; i < N; i += i & 1 ? 3 : 1) /* a column's two rows */
+            for (int k = 0; k < 16; k++) {
+                int c = column + i / 4 * 8 + (i & 1);
+                float right = by_rows ? b.at<E>(k, c) : b.at<E>(c, k);
+                for (int h = 0; h < 2; h++)
+                    d[i + 2 * h] = (add || k ? d[i + 2 * h] : 0) + left[h][k] * right;
+            }
+    });
+}
+template <class E> void stem_wgmma_keys(const E *, float (&d)[32], stem_wgmma_matrix a, stem_wgmma_matrix b, int add)
+{
+    emu_wgmma<E>(d, a, b, add, false);
+}
+template <class E, int N> void stem_wgmma_values(const E *, float (&d)[N], stem_wgmma_matrix a, stem_wgmma_matrix b)
+{
+    emu_wgmma<E>(d, a, b, true, true);
+}
+
+#endif
