@@ -89,7 +89,7 @@ check "$SRCDIR/tests/gpu/attention_ops.stem" --dim T=1,4,40 --compare=cpu
 check "$SRCDIR/tests/gpu/attention_ops.stem" --chaos --poison
 check "$SRCDIR/tests/gpu/format_ops.stem" --dim T=1,4,16,40,200 --compare=cpu
 check "$SRCDIR/tests/gpu/format_ops.stem" --chaos --poison
-check "$SRCDIR/tests/gpu/norm_ops.stem" --dim T=1,4,16,40,200 --compare=cpu
+check "$SRCDIR/tests/gpu/norm_ops.stem" --dim T=1,4,16,70 --compare=cpu
 check "$SRCDIR/tests/gpu/norm_ops.stem" --chaos --poison
 # Products by cuBLASLt, however few tokens.
 for by in capture nodes record eager; do
