@@ -56,10 +56,12 @@ static void lower_plain(const struct stem_concrete *c, const struct stem_experts
     l->block[0] = 128;
 }
 
-/* One token (one.cuh): as many blocks as its choices have tiles. */
-static void lower_one(const struct stem_concrete *c, const struct stem_experts_sizes *s, uint32_t stages,
-                      uint32_t warps, struct stem_arena *a, struct stem_lowered *l)
+/* One token (one.cuh): as many blocks as are there at once. More would each begin with the way to memory, and the first
+ * blocks of experts_down would come only when the last of them had begun. */
+static void lower_one(const struct stem_concrete *c, const struct stem_experts_sizes *s, const struct stem_target *t,
+                      uint32_t stages, uint32_t warps, struct stem_arena *a, struct stem_lowered *l)
 {
+    int64_t items = s->k * ((s->inter + 7) / 8), resident = 2 * (int64_t)t->n_sms;
     const char *type = stem_stream_type(c->operand[0].dtype);
     l->headers[4] = "one";
     l->kernel = stem_arena_printf(a, "stem_experts_up_one_%s_%s_s%u_w%u", stem_dtype_name(c->operand[0].dtype),
@@ -70,7 +72,7 @@ static void lower_one(const struct stem_concrete *c, const struct stem_experts_s
         "int tokens, int k, int experts, int hidden, int inter)\n{\n    (void)tokens;\n"
         "    stem_experts_up_one<%s, %u, %u, %s>(x, ids, w13, h, k, experts, hidden, inter);\n}\n",
         32 * warps, l->kernel, type, type, type, type, stages, warps, stem_experts_act(c));
-    l->grid[0] = (uint32_t)(s->k * ((s->inter + 7) / 8));
+    l->grid[0] = (uint32_t)(items < resident ? items : resident);
     l->block[0] = 32 * warps;
 }
 
@@ -104,7 +106,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const char *type = stem_stream_type(c->operand[0].dtype);
     if (s.tokens == 1) {
         l->smem = stem_stream_ring_bytes(1, 1, stages, warps) + stem_stream_tile_bytes(1, warps);
-        lower_one(c, &s, stages, warps, a, l);
+        lower_one(c, &s, t, stages, warps, a, l);
         return;
     }
     l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s_n%u_s%u_w%u", stem_dtype_name(c->operand[0].dtype),
