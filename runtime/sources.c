@@ -71,14 +71,23 @@ static bool small_number(const char **at, uint32_t *n)
     return true;
 }
 
-/* The part at the end. Brackets without a '/' belong to the name: "moe[3]". */
+/* Brackets with a '/' in them, closed or not; NULL: there are none. Others belong to the name: "moe[3]". */
+static const char *find_part(const char *from)
+{
+    for (const char *open = strchr(from, '['); open; open = strchr(open + 1, '['))
+        if (memchr(open, '/', strcspn(open, "]")))
+            return open;
+    return NULL;
+}
+
 static const char *parse_part(struct stem_sources *s)
 {
-    static const char wrong[] = "a part is [R/N] of the rows or [:, R/N] of the columns, R below N and N at most 65536";
-    const char *open = strrchr(s->from, '['), *at = open;
+    static const char wrong[] =
+        "a part ends the names, and is [R/N] of the rows or [:, R/N] of the columns, R below N and N at most 65536";
+    const char *open = find_part(s->from), *at = open;
     s->len = strlen(s->from);
     s->parts = 1;
-    if (!open || !strchr(open, '/') || s->from[s->len - 1] != ']')
+    if (!open)
         return NULL;
     at = skip_blanks(at + 1);
     if (*at == ':') {
@@ -91,7 +100,7 @@ static const char *parse_part(struct stem_sources *s)
     if (!small_number(&at, &s->part) || *at != '/')
         return wrong;
     at = skip_blanks(at + 1);
-    if (!small_number(&at, &s->parts) || at != s->from + s->len - 1 || s->part >= s->parts || s->parts > MAX_PARTS)
+    if (!small_number(&at, &s->parts) || *at != ']' || at[1] || s->part >= s->parts || s->parts > MAX_PARTS)
         return wrong;
     s->len = (size_t)(open - s->from);
     return s->len ? NULL : "a part of no tensor";

@@ -102,7 +102,6 @@ static void what_names_stand_for(void)
         {"a.{*}[1/2]", "a.0 a.1 a.2"},
         {"{xx,yy}[ :, 0 / 8 ]", "xx yy"},
         {"moe[3].w[1]", "moe[3].w[1]"}, /* brackets without a '/' are the name's */
-        {"moe[3/4].w", "moe[3/4].w"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct stem_plan_buffer b = weight(rows[i].from, STEM_F32, 3, dim);
@@ -154,6 +153,8 @@ static void what_is_no_name(void)
         {"{*+}", 2, "{*+N}"},       {"{*+1x}", 2, "{*+N}"},         {"{*+99999999999}", 2, "{*+N}"}, {"{{a,b}}", 2, "inside of braces"},
         {"a[8/8]", 2, "R below N"}, {"a[1/]", 2, "[R/N]"},          {"a[:, :, 1/2]", 2, "[R/N]"}, {"a[-1/2]", 2, "[R/N]"},
         {"a[1/2/3]", 2, "[R/N]"},   {"a[1/99999]", 2, "at most 65536"}, {"[1/2]", 2, "no tensor"},  {"a[1/9999999]", 2, "[R/N]"},
+        {"a[0/2].w", 2, "ends the names"}, {"a[0/2", 2, "ends the names"}, {"a[:, 0/2] ", 2, "ends the names"}, {"a[0/2][0/2]", 2, "ends"},
+        {"a[0/2][1]", 2, "ends the names"},
         {"a\n", 2, "control"},      {"{*}", 0, "first size"},       {"{a,b}", 0, "along a size"},  {"{*}{a,b}", 1, "along a size"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
