@@ -53,6 +53,7 @@ static bool host_new(struct host *h, const struct stem_plan *plan, const struct 
     if (share)
         return true;
     h->data = stem_xmalloc(plan->n_external * sizeof *h->data);
+    memset(h->data, 0, plan->n_external * sizeof *h->data); /* all of them are freed, even if memory runs out half-way */
     for (uint32_t i = 0; i < plan->n_external; i++) {
         uint64_t bytes = 0;
         for (uint32_t v = 0; v < plan->n_variants; v++)

@@ -158,6 +158,22 @@ fi
     expect 2 "does not know 'tpu'" run $moe $small --device=tpu
     expect 3 'more than this machine has|GiB' run $moe --device=cpu -D SETS=61 -D HIDDEN=16384 -D INTER=2048
 }
+
+# Memory that runs out half-way is said, once. A sanitizer's shadow memory leaves no room for the limit.
+if (ulimit -v 300000 && "$MAINSTEM" --version) >/dev/null 2>&1; then
+    n=$((n + 1))
+    (ulimit -v 300000 && exec "$MAINSTEM" run "$SRCDIR/examples/models/kimi_k25_rank.stem" -D LAYERS=2 -D EXPERTS=64 --device=cpu) \
+        >"$work/out" 2>&1
+    status=$?
+    if [ $status != 3 ] || [ "$(grep -vc '^mainstem: warning' "$work/out")" != 1 ] || ! grep -q "out of memory: '" "$work/out"; then
+        echo "memory runs out: exit $status, expected 3; it said:"
+        sed 's/^/    /' "$work/out"
+        failed=$((failed + 1))
+    fi
+else
+    echo 'note: no limit of memory here, running out of it is not tried'
+fi
+
 MAINSTEM_LIBCUDA=/no/libcuda.so
 export MAINSTEM_LIBCUDA
 # shellcheck disable=SC2086
