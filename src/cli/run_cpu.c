@@ -207,7 +207,8 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))
         return STEM_EXIT_WORLD;
     bool fine = !r->n_inputs || (inputs = stem_weights_open(r->inputs, r->n_inputs));
-    if (fine && inputs && !stem_weights_fit(inputs, &plan->variants[0])) {
+    if (fine && ((files && !stem_weights_cover(files, &plan->variants[0])) ||
+                 (inputs && !stem_weights_fit(inputs, &plan->variants[0])))) {
         fine = false;
         status = STEM_EXIT_INPUT;
     }

@@ -23,6 +23,8 @@ static bool load_weights(struct stem_gpu *g, uint32_t variant, const struct stem
     bool fine = !r->n_weights || files;
     if (!fine)
         *status = STEM_EXIT_WORLD;
+    if (files && variant == 0 && !(fine = stem_weights_cover(files, v)))
+        *status = STEM_EXIT_INPUT;
     struct stem_progress bar = stem_progress_start("loading weights");
     for (uint32_t i = 0; fine && files && i < g->many.plan->n_external; i++) {
         bool found = false;

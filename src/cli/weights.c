@@ -7,19 +7,21 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/device.h"
 #include "runtime/mainstem_rt.h"
 
 struct stem_weights {
     struct stem_safetensors **file;
+    const char *const *paths;
     uint32_t n;
 };
 
 struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n)
 {
     struct stem_weights *w = stem_xmalloc(sizeof *w);
-    *w = (struct stem_weights){.file = stem_xmalloc(n * sizeof(struct stem_safetensors *)), .n = n};
+    *w = (struct stem_weights){.file = stem_xmalloc(n * sizeof(struct stem_safetensors *)), .paths = paths, .n = n};
     memset(w->file, 0, n * sizeof *w->file);
     for (uint32_t i = 0; i < n; i++) {
         struct stem_rt_error err;
@@ -57,28 +59,123 @@ bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buff
     return !s;
 }
 
+/* ---- which names meet ---- */
+
 static bool is_start(const struct stem_plan_buffer *b)
 {
     return b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_STATE;
 }
 
+static bool is_weight(const struct stem_plan_buffer *b)
+{
+    return b->kind == STEM_BUFFER_WEIGHT;
+}
+
+struct names {
+    const char **at;
+    uint32_t n;
+};
+
+/* With room for all buffers of a variant. */
+static struct names names_new(struct stem_arena *a, const struct stem_plan_variant *v)
+{
+    return (struct names){.at = STEM_NEW_ARRAY(a, const char *, v->n_buffers + 1)};
+}
+
+/* "'a', 'b'": the first of them, then how many more there are. */
+static const char *list(struct stem_arena *a, const struct names *names, const char *quote)
+{
+    enum { MOST = 8 };
+    const char *text = names->n ? "" : "none";
+    for (uint32_t i = 0; i < names->n && i < MOST; i++)
+        text = stem_arena_printf(a, "%s%s%s%s%s", text, i ? ", " : "", quote, names->at[i], quote);
+    return names->n > MOST ? stem_arena_printf(a, "%s and %u more", text, names->n - MOST) : text;
+}
+
+/* "; the nearest to 'W' of FILE is 'w'" for the first tensor that is nearly called like one of the names, or "". */
+static const char *nearest(const struct stem_weights *w, struct stem_arena *a, const struct names *names)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        uint32_t n;
+        const struct stem_safetensor *t = stem_safetensors_list(w->file[k], &n);
+        for (uint32_t i = 0; i < n; i++) {
+            const char *near = stem_nearest(t[i].name, names->at, names->n);
+            if (near)
+                return stem_arena_printf(a, "; the nearest to '%s' of %s is '%s'", t[i].name, w->paths[k], near);
+        }
+    }
+    return "";
+}
+
+static bool is_external(const struct stem_plan_variant *v, const char *name)
+{
+    for (uint32_t i = 0; i < v->n_buffers; i++)
+        if (v->buffers[i].kind != STEM_BUFFER_TEMP && !strcmp(v->buffers[i].name, name))
+            return true;
+    return false;
+}
+
+/* A file that --save wrote has outputs too: only what the program does not know at all is a slip. */
+static void warn_of_strangers(const struct stem_weights *w, const struct stem_plan_variant *v, struct stem_arena *a)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        uint32_t n;
+        const struct stem_safetensor *t = stem_safetensors_list(w->file[k], &n);
+        struct names strangers = {.at = STEM_NEW_ARRAY(a, const char *, n + 1)};
+        for (uint32_t i = 0; i < n; i++)
+            if (!is_external(v, t[i].name))
+                strangers.at[strangers.n++] = t[i].name;
+        if (strangers.n)
+            fprintf(stderr, "mainstem: warning: %s: no input or state of the program is called %s\n", w->paths[k],
+                    list(a, &strangers, "'"));
+    }
+}
+
 bool stem_weights_fit(const struct stem_weights *w, const struct stem_plan_variant *v)
 {
-    const char *names = "none";
     struct stem_arena *a = stem_arena_new();
+    struct names names = names_new(a, v);
     bool fit = false;
-    for (uint32_t i = 0; i < v->n_buffers && !fit; i++) {
+    for (uint32_t i = 0; i < v->n_buffers; i++) {
         if (!is_start(&v->buffers[i]))
             continue;
-        names =
-            strcmp(names, "none") ? stem_arena_printf(a, "%s, %s", names, v->buffers[i].name) : v->buffers[i].name;
+        names.at[names.n++] = v->buffers[i].name;
         for (uint32_t k = 0; k < w->n && !fit; k++)
             fit = stem_safetensors_find(w->file[k], v->buffers[i].name) != NULL;
     }
-    if (!fit)
-        stem_cli_error("no tensor of --input is an input or a state of the program; it has: %s", names);
+    if (fit)
+        warn_of_strangers(w, v, a);
+    else
+        stem_cli_error("no tensor of --input is an input or a state of the program; it has: %s%s", list(a, &names, ""),
+                       nearest(w, a, &names));
     stem_arena_free(a);
     return fit;
+}
+
+bool stem_weights_cover(const struct stem_weights *w, const struct stem_plan_variant *v)
+{
+    struct stem_arena *a = stem_arena_new();
+    struct names all = names_new(a, v), missing = names_new(a, v);
+    bool fine = true;
+    for (uint32_t i = 0; fine && i < v->n_buffers; i++) {
+        bool found = false;
+        if (!is_weight(&v->buffers[i]))
+            continue;
+        fine = stem_weights_load(w, &v->buffers[i], NULL, &found);
+        all.at[all.n++] = v->buffers[i].name;
+        if (!found)
+            missing.at[missing.n++] = v->buffers[i].name;
+    }
+    if (fine && missing.n == all.n) {
+        stem_cli_error("no tensor of --weights is a weight of the program; it has: %s%s", list(a, &all, ""),
+                       nearest(w, a, &all));
+        fine = false;
+    } else if (fine && missing.n) {
+        fprintf(stderr, "mainstem: note: %u of %u weights are from %s; the others are random: %s\n", all.n - missing.n,
+                all.n, w->n == 1 ? w->paths[0] : "the files of --weights", list(a, &missing, "'"));
+    }
+    stem_arena_free(a);
+    return fine;
 }
 
 /* ---- results ---- */

@@ -65,6 +65,29 @@ python3 -B "$here/tensors.py" write "$scratch/shape" x=1,2,3:0
 python3 -B "$here/tensors.py" write "$scratch/other" z=1:0
 fails 1 'x' --input="$scratch/shape"
 fails 1 'no tensor of --input is an input or a state of the program; it has: x, seen, total' --input="$scratch/other"
+# Names that meet partly, or nearly.
+python3 -B "$here/tensors.py" write "$scratch/partly" x=1,2,3,4,5,6,7,8:2 Seen=1,2,3,4:0 w=1:0
+fails 0 "warning: .*partly: no input or state of the program is called 'Seen', 'w'\$" --input="$scratch/partly"
+python3 -B "$here/tensors.py" write "$scratch/capital" X=1,2,3,4,5,6,7,8:2
+fails 1 "; the nearest to 'X' of .*capital is 'x'" --input="$scratch/capital"
+fails 0 'equal to the one-stream' --input="$scratch/out" # outputs are the program's
+is 'no warning of what --save wrote' "$(grep -c warning "$scratch/log")" 0
+fails 1 'no tensor of --weights is a weight of the program; it has: none' --weights="$scratch/in"
+cat >"$scratch/weights.stem" <<'END'
+module weights;
+model net(x: f32[4]) -> f32[4] { weight a: f32[4], b: f32[4], c: f32[4]; return x * a + b * c; }
+END
+file=$scratch/weights.stem
+python3 -B "$here/tensors.py" write "$scratch/some" b=1,2,3,4:0 q=1:0
+fails 0 "note: 1 of 3 weights are from .*some; the others are random: 'a', 'c'\$" --weights="$scratch/some"
+python3 -B "$here/tensors.py" write "$scratch/none" B=1,2,3,4:0
+fails 1 "no tensor of --weights is a weight of the program; it has: a, b, c; the nearest to 'B' of .*none is 'b'" --weights="$scratch/none"
+python3 -B "$here/tensors.py" write "$scratch/empty"
+fails 1 'no tensor of --weights is a weight of the program; it has: a, b, c$' --weights="$scratch/empty"
+python3 -B "$here/tensors.py" write "$scratch/rest" a=1,2,3,4:0 c=1,2,3,4:0
+fails 0 'equal to the one-stream' --weights="$scratch/some" --weights="$scratch/rest"
+is 'no note where all are there' "$(grep -c note: "$scratch/log")" 0
+file=$here/tensors.stem
 fails 3 'nothing' --input="$scratch/nothing"
 fails 2 'one size for each --dim' --dim T=1,2 --save="$scratch/out"
 fails 3 'cannot write' --save="$scratch/nowhere/out"
