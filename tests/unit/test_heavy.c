@@ -280,6 +280,31 @@ static void experts_by_hand(void)
     CU_ASSERT_EQUAL(y[3], 0);
 }
 
+/* One token: a block for each tile, but no more than are there at once; those walk over the tiles. */
+static void blocks_of_a_token(void)
+{
+    const struct {
+        int64_t k, inter;
+        uint32_t blocks;
+    } cases[] = {{8, 256, 256}, {8, 257, 264}, {8, 264, 264}, {8, 768, 264}, {6, 1408, 264}, {1, 8, 1}};
+    const struct stem_target target = {.sm = 90, .n_sms = 132};
+    struct stem_attr act = {.name = "act", .kind = STEM_ATTR_TEXT, .text = "silu"};
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct stem_tensor u[] = {tensor(STEM_BF16, 2, 1, 512, 0), tensor(STEM_I32, 2, 1, cases[i].k, 0),
+                                  tensor(STEM_BF16, 3, 64, 2 * cases[i].inter, 512),
+                                  tensor(STEM_BF16, 3, 1, cases[i].k, cases[i].inter)};
+        struct stem_concrete c = {
+            .def = stem_op_find("experts_up"), .operand = u, .n_in = 3, .n_out = 1, .attrs = &act, .n_attrs = 1, .constant = 4};
+        struct stem_arena *a = stem_arena_new();
+        struct stem_lowered l = {0};
+        c.def->lower(&c, &target, a, &l);
+        CU_ASSERT_PTR_NOT_NULL(strstr(l.kernel, "up_one"));
+        CU_ASSERT_EQUAL(l.grid[0], cases[i].blocks);
+        CU_ASSERT_EQUAL(l.grid[1] * l.grid[2], 1);
+        stem_arena_free(a);
+    }
+}
+
 /* ---- formats: values worked out here bit by bit, sums in double ---- */
 
 static uint32_t random_bits(void)
@@ -465,5 +490,6 @@ static void cuts(void)
 }
 
 UNIT_MAIN("linear, experts, route", {"type rules", type_rules}, {"experts is two launches", experts_parts},
-          {"dot products", dot_products}, {"experts by hand", experts_by_hand}, {"routes by hand", routes_by_hand},
+          {"dot products", dot_products}, {"experts by hand", experts_by_hand},
+          {"blocks of a token", blocks_of_a_token}, {"routes by hand", routes_by_hand},
           {"formats", formats}, {"cuts", cuts})
