@@ -91,6 +91,7 @@ struct stem_cost {
     uint64_t bytes_read, bytes_written; /* device memory that must move at least */
     uint64_t flops;
     uint32_t blocks; /* thread blocks it can use: its SM footprint */
+    double efficiency; /* the share of the target's flops that its kernel comes to, as measured; 0: not known, as if all */
 };
 
 enum { STEM_MAX_HEADERS = 12 };
@@ -121,6 +122,12 @@ struct stem_target {
     double launch_us, fork_us; /* cost of one more node in a chain; of a fork and its join */
     double early_us;           /* launch_us of a programmatic launch */
 };
+
+/* Of the target's flops, what an op of this cost can get: the one place where models of time take it from. */
+static inline double stem_cost_rate(const struct stem_cost *c, const struct stem_target *t)
+{
+    return c->efficiency > 0 ? t->flops * c->efficiency : t->flops;
+}
 
 struct stem_builder; /* ir/build.h */
 struct stem_value_id;

@@ -3,9 +3,9 @@
  * library: which products cuBLASLt does instead of our own kernels. Runs first, since what an op costs decides about its
  * stream; and a product of the library takes in no epilogue, which speaks against it where one would be fused.
  *
- * By cost: if both ways were measured (mainstem tune), by that. Else only for many tokens, by a model: our kernel, which is made to
- * stream weights, comes to a share of the arithmetic and goes through the weights again for every 64 tokens; the library's come to
- * most of it, but do not let each other start early and often are two.
+ * By cost: if both ways were measured (mainstem tune), by that. Else only for many tokens, by the model of all passes: our kernel,
+ * which is made to stream weights, comes to a share of the arithmetic; the library's come to most of it, but do not let each other
+ * start early and often are two. What each comes to is said by the ops' costs.
  *
  * Time: linear.
  */
@@ -19,9 +19,6 @@
 #include "ops/matmul/matmul.h"
 #include "pass/graph.h"
 
-/* Of the device's arithmetic: what was measured of our kernel on an H200, 60 to 110 of 800 Tflop/s. */
-#define OWN_SHARE (1.0 / 9)
-#define LIBRARY_SHARE (1.0 / 1.3)
 #define CLEARLY 1.15         /* the model is no better than that */
 enum { MODEL_TOKENS = 64 };  /* from here on the model agrees with what was measured (docs/kernels.md); below, the two are near */
 
@@ -33,6 +30,7 @@ struct state {
     struct stem_program *p;
     struct stem_pass_ctx *ctx;
     struct stem_options options; /* for costs: as usual, so that all schedules of a program choose alike and have the same bits */
+    struct stem_options model;   /* the same without measurements: one way measured says nothing about the other */
     struct reader *reader; /* by buffer */
 };
 
@@ -64,6 +62,7 @@ static struct stem_op by_library(const struct state *s, const struct stem_op *op
     lib.n_in = 2;
     lib.attrs = stem_arena_dup(s->p->arena, &out, sizeof out);
     lib.n_attrs = 1;
+    stem_op_set_cost(s->p, &lib);
     return lib;
 }
 
@@ -79,13 +78,6 @@ static double unfused_us(const struct state *s, const struct stem_op *op)
         return 0;
     stem_cost_op(s->p, &reader, &s->options);
     return reader.est_us;
-}
-
-static double model_us(const struct stem_op *op, const struct stem_target *t, double share, double start_us)
-{
-    double move = (double)(op->cost.bytes_read + op->cost.bytes_written) / t->bandwidth;
-    double compute = (double)op->cost.flops / (t->flops * share);
-    return t->launch_us + start_us + 1e6 * (move > compute ? move : compute);
 }
 
 static int64_t tokens(const struct stem_concrete *c)
@@ -106,8 +98,12 @@ static bool faster(const struct state *s, const struct stem_op *op, const struct
     bool measured = own.measured && lib.measured;
     if (!measured && tokens(c) < MODEL_TOKENS)
         return false;
-    double us = measured ? own.est_us : model_us(op, &o->target, OWN_SHARE, 0), more = unfused_us(s, op);
-    double lib_us = (measured ? lib.est_us : CLEARLY * model_us(op, &o->target, LIBRARY_SHARE, stem_op_matmul.start_us)) + more;
+    if (!measured) {
+        stem_cost_op(s->p, &own, &s->model);
+        stem_cost_op(s->p, &lib, &s->model);
+    }
+    double us = own.est_us, more = unfused_us(s, op);
+    double lib_us = (measured ? 1 : CLEARLY) * lib.est_us + more;
     bool take = lib_us < us;
     char unfused[64] = "";
     if (more > 0)
@@ -145,6 +141,8 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     if (by == STEM_MATMUL_OWN)
         return true;
     s.options.pdl = STEM_PDL_AUTO;
+    s.model = s.options;
+    s.model.costs = NULL;
     find_readers(&s);
     for (uint32_t i = 0; i < p->ops.len; i++) {
         const struct stem_op *op = &p->ops.at[i];

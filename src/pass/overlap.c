@@ -15,7 +15,7 @@ double stem_bandwidth_share(const struct stem_options *o, const struct stem_op *
 
 static double arithmetic_share(const struct stem_options *o, const struct stem_op *op)
 {
-    return share(1e6 * (double)op->cost.flops / o->target.flops, op->est_us);
+    return share(1e6 * (double)op->cost.flops / stem_cost_rate(&op->cost, &o->target), op->est_us);
 }
 
 static const struct stem_cost_pair *measured(const struct stem_options *o, const struct stem_op *a, const struct stem_op *b)

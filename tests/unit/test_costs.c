@@ -375,6 +375,39 @@ static void model(void)
     CU_ASSERT_FALSE(stem_slowdown(&o, &all, &tiny).measured);
 }
 
+/* Our products of many tokens come to a share of the arithmetic, for all who estimate, and cuBLASLt is ahead. */
+static void many_tokens(void)
+{
+    static const char linear[] = "module m;\ndim T in 1..512 = 512;\n"
+                                 "model m(x: bf16[T, 4096]) -> (y: bf16[T, 4096], z: bf16[T, 4096]) {\n"
+                                 "  weight w: bf16[4096, 4096], v: bf16[4096, 4096];\n  y = linear(x, w);\n  z = linear(x, v);\n"
+                                 "  return y, z;\n}\n";
+    static const char norm_linear[] = "module m;\ndim T in 1..512 = 512;\nmodel m(x: bf16[T, 4096]) -> bf16[T, 4096] {\n"
+                                      "  weight n: bf16[4096], w: bf16[4096, 4096];\n  return norm_linear(x, n, w);\n}\n";
+    static const struct {
+        const char *text;
+        const char *dim;
+        enum stem_matmul_by by;
+        double low, high; /* microseconds of an op */
+    } rows[] = {
+        {linear, "T=4", STEM_MATMUL_OWN, 8, 10},          {linear, "T=4", STEM_MATMUL_AUTO, 8, 10},
+        {linear, "T=512", STEM_MATMUL_OWN, 150, 250},     {linear, "T=512", STEM_MATMUL_AUTO, 20, 45},
+        {norm_linear, "T=4", STEM_MATMUL_OWN, 8, 10},     {norm_linear, "T=512", STEM_MATMUL_OWN, 150, 250},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *const dims[] = {rows[i].dim};
+        struct stem_options o = stem_options_default();
+        o.matmul = rows[i].by;
+        struct stem_compiled *c = compile(rows[i].text, dims, o);
+        const struct stem_program *p = c->programs[0];
+        for (uint32_t k = 0; k < p->ops.len; k++)
+            CU_ASSERT(p->ops.at[k].dead || (p->ops.at[k].est_us > rows[i].low && p->ops.at[k].est_us < rows[i].high));
+        if (rows[i].low > 100 && p->ops.len > 1) /* both want all there is: nothing is gained beside each other */
+            CU_ASSERT(stem_slowdown(&o, &p->ops.at[0], &p->ops.at[1]).factor > 1.9);
+        stem_compiled_free(c);
+    }
+}
+
 UNIT_MAIN("costs", {"round trip", round_trip}, {"another kernel", another_kernel}, {"bad tables", bad_tables}, {"keys", keys},
           {"forks by token count", forks_by_tokens}, {"stale kernels", stale_kernels}, {"pins", pins}, {"two lines of ops", lines},
-          {"the model's slowdown", model})
+          {"the model's slowdown", model}, {"products of many tokens", many_tokens})

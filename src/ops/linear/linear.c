@@ -72,6 +72,10 @@ static struct product product_of(const struct stem_concrete *c)
     return p;
 }
 
+/* The kernel is made to stream weights: with many tokens it comes to this share of the tensor cores' rate, in every format
+ * (an H200, 60 to 110 of 800 Tflop/s; docs/kernels.md). */
+#define EFFICIENCY (1.0 / 9)
+
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct product p = product_of(c);
@@ -82,7 +86,8 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
         (struct stem_cost){.bytes_read = (uint64_t)(p.m * p.k) * size + weights,
                            .bytes_written = (uint64_t)(p.m * p.n) * stem_dtype_bits(c->operand[c->n_in].dtype) / 8,
                            .flops = 2 * (uint64_t)(p.m * p.n) * (uint64_t)p.k,
-                           .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
+                           .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks,
+                           .efficiency = EFFICIENCY};
 }
 
 static uint32_t power_of_two_up_to(int64_t n, uint32_t most)

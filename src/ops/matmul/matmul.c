@@ -51,6 +51,7 @@ bool stem_matmul_can(const struct stem_concrete *c, const char **why)
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     stem_op_linear.cost(c, cost);
+    cost->efficiency = 1 / 1.3; /* what was measured of its large products on an H200 */
 }
 
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
