@@ -32,6 +32,7 @@ struct state {
     struct stem_options options; /* for costs: as usual, so that all schedules of a program choose alike and have the same bits */
     struct stem_options model;   /* the same without measurements: one way measured says nothing about the other */
     struct reader *reader; /* by buffer */
+    const char *at; /* of remarks: which specialisation */
 };
 
 static void find_readers(struct state *s)
@@ -88,29 +89,50 @@ static int64_t tokens(const struct stem_concrete *c)
     return m;
 }
 
-static bool faster(const struct state *s, const struct stem_op *op, const struct stem_concrete *c)
+struct times {
+    double own, library, more; /* microseconds; more: of what must be launched beside the library's product */
+    bool measured, clear;      /* clear: the library is ahead by more than the model may be wrong */
+};
+
+static struct times compare(const struct state *s, const struct stem_op *op, double more)
 {
-    const struct stem_options *o = &s->options;
     struct stem_operand operands[3];
     struct stem_op own = *op, lib = by_library(s, op, operands);
-    stem_cost_op(s->p, &own, o);
-    stem_cost_op(s->p, &lib, o);
+    stem_cost_op(s->p, &own, &s->options);
+    stem_cost_op(s->p, &lib, &s->options);
     bool measured = own.measured && lib.measured;
-    if (!measured && tokens(c) < MODEL_TOKENS)
-        return false;
     if (!measured) {
         stem_cost_op(s->p, &own, &s->model);
         stem_cost_op(s->p, &lib, &s->model);
     }
-    double us = own.est_us, more = unfused_us(s, op);
-    double lib_us = (measured ? 1 : CLEARLY) * lib.est_us + more;
-    bool take = lib_us < us;
+    double us = (measured ? 1 : CLEARLY) * lib.est_us + more;
+    return (struct times){own.est_us, lib.est_us, more, measured, us < own.est_us};
+}
+
+/* Why it is not what the times would say; "" if it is. */
+static const char *despite(const struct state *s, const struct times *t, bool take)
+{
+    bool ahead = t->library + t->more < t->own;
+    if (take == ahead)
+        return "";
+    return take                                           ? "; it is taken wherever it can be"
+           : s->ctx->options->matmul == STEM_MATMUL_OWN   ? "; it is not to be used"
+           : t->clear                                     ? "; for so few tokens only measured times count"
+                                                          : "; too near for estimates to tell";
+}
+
+static bool library_multiplies(const struct state *s, const struct stem_op *op, const struct stem_concrete *c)
+{
+    enum stem_matmul_by by = s->ctx->options->matmul;
+    struct times t = compare(s, op, unfused_us(s, op));
+    bool take = by == STEM_MATMUL_CUBLASLT ||
+                (by != STEM_MATMUL_OWN && t.clear && (t.measured || tokens(c) >= MODEL_TOKENS));
     char unfused[64] = "";
-    if (more > 0)
-        snprintf(unfused, sizeof unfused, ", with %.1f us for what would be fused", more);
-    stem_remark(s->ctx->diags, "library", op->span, "%s: %s (%s: %.1f us of our own, %.1f us by cuBLASLt%s)",
+    if (t.more > 0)
+        snprintf(unfused, sizeof unfused, " and %.1f us for what would be fused", t.more);
+    stem_remark(s->ctx->diags, "library", op->span, "%s%s: %s (%s: %.1f us of our own, %.1f us by cuBLASLt%s%s)", s->at,
                 stem_op_label(s->p, (struct stem_op_id){(uint32_t)(op - s->p->ops.at)}), take ? "by cuBLASLt" : "our own kernel",
-                measured ? "measured" : "estimated", us, lib_us, unfused);
+                t.measured ? "measured" : "estimated", t.own, t.library, unfused, despite(s, &t, take));
     return take;
 }
 
@@ -134,12 +156,19 @@ static void replace(struct state *s, uint32_t index)
     stem_op_set_cost(p, op);
 }
 
+/* "T = 128: " */
+static const char *sizes(const struct stem_program *p, struct stem_arena *a)
+{
+    const char *text = "";
+    for (uint32_t i = 0; i < p->dim_names.len; i++)
+        text = stem_arena_printf(a, "%s%s%s = %lld", text, i ? ", " : "", stem_sym_str(p->strings, p->dim_names.at[i]),
+                                 (long long)p->dim_values.at[i]);
+    return *text ? stem_arena_printf(a, "%s: ", text) : "";
+}
+
 static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
 {
-    struct state s = {.p = p, .ctx = ctx, .options = *ctx->options};
-    enum stem_matmul_by by = ctx->options->matmul;
-    if (by == STEM_MATMUL_OWN)
-        return true;
+    struct state s = {.p = p, .ctx = ctx, .options = *ctx->options, .at = sizes(p, ctx->scratch)};
     s.options.pdl = STEM_PDL_AUTO;
     s.model = s.options;
     s.model.costs = NULL;
@@ -152,13 +181,11 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
         if (op->dead || op->class != STEM_OP_BUILTIN || op->def != &stem_op_linear)
             continue;
         stem_op_concrete(p, op, tensor, &c);
-        if (!stem_matmul_can(&c, &why)) {
-            if (by == STEM_MATMUL_CUBLASLT)
-                stem_remark(ctx->diags, "library", op->span, "%s: our own kernel, since %s",
-                            stem_op_label(p, (struct stem_op_id){i}), why);
-        } else if (by == STEM_MATMUL_CUBLASLT || faster(&s, op, &c)) {
+        if (!stem_matmul_can(&c, &why))
+            stem_remark(ctx->diags, "library", op->span, "%s%s: our own kernel, since %s", s.at,
+                        stem_op_label(p, (struct stem_op_id){i}), why);
+        else if (library_multiplies(&s, op, &c))
             replace(&s, i);
-        }
     }
     return true;
 }
