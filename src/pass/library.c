@@ -50,13 +50,13 @@ static void find_readers(struct state *s)
     }
 }
 
-/* The same op by the library, but for its workspace, which costs do not depend on. */
+/* The same op by the library, but for its workspace, which costs do not depend on; of a norm_linear, its product. */
 static struct stem_op by_library(const struct state *s, const struct stem_op *op, struct stem_operand operands[3])
 {
     struct stem_op lib = *op;
     struct stem_attr out = *stem_op_attr(op->def, op->attrs, "out");
     operands[0] = op->operands[0];
-    operands[1] = op->operands[1];
+    operands[1] = op->operands[op->def == &stem_op_norm_linear ? 2 : 1];
     operands[2] = op->operands[op->n_in];
     lib.def = &stem_op_matmul;
     lib.operands = operands;
@@ -156,6 +156,41 @@ static void replace(struct state *s, uint32_t index)
     stem_op_set_cost(p, op);
 }
 
+/* x normalised by a launch of its own, which writes what the product reads. */
+static double norm_us(const struct state *s, const struct stem_tensor *x)
+{
+    uint64_t bytes = (uint64_t)stem_tensor_elements(x) * stem_dtype_bits(x->dtype) / 8;
+    struct stem_cost cost = {.bytes_read = bytes, .bytes_written = bytes, .blocks = (uint32_t)(bytes / 2048 + 1)};
+    return stem_estimate_us(&cost, &s->options.target);
+}
+
+/* Never by the library: a norm_linear has bits of its own, which rmsnorm and a product do not have. So it is only said where its
+ * author would do better with these. */
+static void tell_norm_linear(const struct state *s, uint32_t i, const struct stem_concrete *c)
+{
+    const struct stem_op *op = &s->p->ops.at[i];
+    enum stem_matmul_by by = s->ctx->options->matmul;
+    struct stem_tensor operand[3] = {c->operand[0], c->operand[2], c->operand[c->n_in]};
+    struct stem_concrete product = *c;
+    const char *why, *label = stem_op_label(s->p, (struct stem_op_id){i});
+    operand[0].offset = 0; /* of the normalised x */
+    product.operand = operand;
+    product.n_in = 2;
+    if (!stem_matmul_can(&product, &why)) {
+        if (by == STEM_MATMUL_CUBLASLT)
+            stem_remark(s->ctx->diags, "library", op->span, "%s%s: our own kernel, since %s", s->at, label, why);
+        return;
+    }
+    struct times t = compare(s, op, norm_us(s, &operand[0]));
+    bool better = by != STEM_MATMUL_OWN && t.clear && (t.measured || tokens(c) >= MODEL_TOKENS);
+    if (better || by == STEM_MATMUL_CUBLASLT)
+        stem_remark(s->ctx->diags, "library", op->span,
+                    "%s%s: our own kernel, since norm_linear divides its sums by the norm (%s: %.1f us of our own, %.1f us by "
+                    "cuBLASLt and %.1f us for a rmsnorm%s)",
+                    s->at, label, t.measured ? "measured" : "estimated", t.own, t.library, t.more,
+                    better ? "; linear(rmsnorm(x, norm), w) is faster here" : "");
+}
+
 /* "T = 128: " */
 static const char *sizes(const struct stem_program *p, struct stem_arena *a)
 {
@@ -178,10 +213,12 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
         struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
         struct stem_concrete c;
         const char *why;
-        if (op->dead || op->class != STEM_OP_BUILTIN || op->def != &stem_op_linear)
+        if (op->dead || op->class != STEM_OP_BUILTIN || (op->def != &stem_op_linear && op->def != &stem_op_norm_linear))
             continue;
         stem_op_concrete(p, op, tensor, &c);
-        if (!stem_matmul_can(&c, &why))
+        if (op->def == &stem_op_norm_linear)
+            tell_norm_linear(&s, i, &c);
+        else if (!stem_matmul_can(&c, &why))
             stem_remark(ctx->diags, "library", op->span, "%s%s: our own kernel, since %s", s.at,
                         stem_op_label(p, (struct stem_op_id){i}), why);
         else if (library_multiplies(&s, op, &c))
