@@ -39,6 +39,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         d->out = arg;
         return 0;
     case OPT_TO:
+        if (*arg != '-' || !arg[1] || !strcmp(arg, "--")) /* it would be taken for a file, or for nothing */
+            argp_error(state, "--to takes an option, dashes and value included, such as --to=--matmul=own, not '%s'", arg);
         d->to_words = stem_xrealloc(d->to_words, (d->n_to + 2) * sizeof *d->to_words);
         d->to_words[d->n_to++] = arg;
         return 0;

@@ -105,6 +105,10 @@ differ diff-programs "$here/forks.stem" "$here/interleaved.stem" --no-fuse
 is 'a program does the same as its plan' "$("$MAINSTEM" diff "$here/forks.stem" "$scratch/a/forks.plan.json")" 'the plans do the same'
 "$MAINSTEM" diff "$here/forks.stem" >/dev/null 2>"$scratch/err"
 is 'one file and nothing to do to it' "$? $(grep -c 'or --to=OPTION' "$scratch/err")" '2 1'
+for word in order=side-first '' - --; do
+    "$MAINSTEM" diff "$here/forks.stem" --to="$word" >"$scratch/out" 2>"$scratch/err"
+    is "--to=$word" "$? $(grep -c 'such as --to=--matmul=own' "$scratch/err")" '2 1'
+done
 "$MAINSTEM" diff "$here/forks.stem" "$scratch/a/forks.plan.json" --to=--pdl=off >/dev/null 2>&1
 is 'a plan cannot be compiled otherwise' $? 2
 "$MAINSTEM" diff "$here/forks.stem" "$here/nothing.stem" >/dev/null 2>&1
