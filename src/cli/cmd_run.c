@@ -151,10 +151,8 @@ int stem_cmd_run(int argc, char **argv)
         bool no_gpu = r.device == STEM_RUN_CPU;
         if (!no_gpu)
             status = stem_run_gpu(&r, &no_gpu);
-        if (no_gpu) {
-            r.device = STEM_RUN_CPU;
-            status = fits_device(&r) ? stem_run_cpu(&r) : STEM_EXIT_WORLD;
-        }
+        if (no_gpu)
+            status = stem_run_cpu(&r);
     }
     free(r.weights);
     free(r.inputs);

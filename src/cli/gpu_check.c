@@ -7,13 +7,26 @@
 #include "base/arena.h"
 #include "cli/caller.h"
 
+bool stem_gpu_is_none(enum stem_status s)
+{
+    return s == STEM_E_NO_DRIVER || s == STEM_E_OLD_DRIVER || s == STEM_E_NO_DEVICE;
+}
+
 enum stem_status stem_gpu_open(struct stem_gpu *g, int device, enum stem_gpu_records audit, struct stem_rt_error *err)
 {
     enum stem_status s = STEM_OK;
     struct stem_audit_options a = {.memory = audit == STEM_GPU_EVERYTHING};
-    if (audit && (s = stem_audit_start(&a, &g->audit, err)) != STEM_OK)
-        return s;
     struct stem_rt_options o = {.device = device, .log = stem_cli_log(), .compiler = {.log = stem_cli_log()}};
+    if (audit && (s = stem_audit_start(&a, &g->audit, err)) != STEM_OK) {
+        struct stem_rt_error cause; /* CUPTI only says that it cannot; without a driver or a GPU that is why */
+        enum stem_status open = stem_rt_open(&o, &g->rt, &cause);
+        if (stem_gpu_is_none(open)) {
+            *err = cause;
+            s = open;
+        }
+        stem_gpu_close(g);
+        return s;
+    }
     if ((s = stem_rt_open(&o, &g->rt, err)) == STEM_OK && (s = stem_rt_info(g->rt, &g->info, err)) == STEM_OK)
         s = stem_rt_stream_new(g->rt, &g->stream, err);
     if (s != STEM_OK)

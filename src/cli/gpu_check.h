@@ -27,6 +27,8 @@ struct stem_gpu {
 /* Starts the audit first if asked for: CUPTI wants to be there before the context. */
 enum stem_gpu_records { STEM_GPU_NO_RECORDS, STEM_GPU_KERNELS, STEM_GPU_EVERYTHING };
 enum stem_status stem_gpu_open(struct stem_gpu *g, int device, enum stem_gpu_records audit, struct stem_rt_error *err);
+/* Of a status of stem_gpu_open: there is no driver that we can use, or no GPU. */
+bool stem_gpu_is_none(enum stem_status s);
 bool stem_gpu_load(struct stem_gpu *g, const struct stem_plan *many, const struct stem_plan *one,
                    const struct stem_exec_options *options, struct stem_rt_error *err);
 void stem_gpu_unload(struct stem_gpu *g);

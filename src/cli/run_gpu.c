@@ -181,11 +181,6 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
     return status;
 }
 
-static bool no_device(enum stem_status s)
-{
-    return s == STEM_E_NO_DRIVER || s == STEM_E_OLD_DRIVER || s == STEM_E_NO_DEVICE;
-}
-
 int stem_run_gpu(struct stem_run *r, bool *no_gpu)
 {
     struct stem_gpu g = {.seed = r->seed};
@@ -196,14 +191,16 @@ int stem_run_gpu(struct stem_run *r, bool *no_gpu)
                                        : r->audit ? STEM_GPU_KERNELS
                                                   : STEM_GPU_NO_RECORDS,
                                        &err);
-    if (r->device == STEM_RUN_AUTO && no_device(s)) {
+    bool needs_gpu = r->audit || r->chaos || r->compare || r->poison || r->profile;
+    if (r->device == STEM_RUN_AUTO && stem_gpu_is_none(s) && !needs_gpu) {
         *no_gpu = true;
         return STEM_EXIT_OK;
     }
     if (s != STEM_OK) {
         int status = stem_cli_rt_error(&err);
-        if (no_device(s))
-            fputs("  run it on the CPU device with --device=cpu\n", stderr);
+        if (stem_gpu_is_none(s))
+            fputs(needs_gpu ? "  --audit, --chaos, --compare, --poison and --profile need a GPU; on the CPU device use --orders=N\n"
+                            : "  run it on the CPU device with --device=cpu\n", stderr);
         return status;
     }
     r->compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);

@@ -186,6 +186,10 @@ export MAINSTEM_LIBCUDA
 {
     expect 3 'libcuda' run $moe $small --device=gpu
     expect 0 'on the CPU device' run $moe $small
+    for option in --audit --chaos --compare=cpu --poison --profile; do
+        expect 3 'no CUDA driver: .*/no/libcuda' run $moe $small $option
+        expect 3 'need a GPU' run $moe $small $option
+    done
     expect 3 'libcuda' bench $moe $small
 }
 
