@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/source.h"
 #include "cli/cli.h"
@@ -61,9 +62,12 @@ bool stem_cli_costs_load(struct stem_cli_compile *c, struct stem_costs **costs, 
     if (c->costs && !strcmp(c->costs, "none"))
         return true;
     char *path = c->costs ? NULL : stem_cli_costs_path();
-    *costs = stem_cli_costs_read(c->costs ? c->costs : path, !c->costs, status);
+    const char *set = getenv("MAINSTEM_COSTS"); /* as good as the option: a slip in it is not to go unseen */
+    bool named = c->costs || (set && *set), there = path && !access(path, F_OK);
+    *costs = stem_cli_costs_read(c->costs ? c->costs : path, !named, status);
     if (!*costs && path)
-        fputs("  --costs=none goes on without it; 'mainstem tune' makes it anew if it is removed\n", stderr);
+        fprintf(stderr, "  %s--costs=none goes on without it; 'mainstem tune' makes it%s\n", named ? "MAINSTEM_COSTS names it; " : "",
+                there ? " anew if it is removed" : "");
     free(path);
     if (!*costs)
         return false;

@@ -103,6 +103,10 @@ same() {
     expect 0 'T = 4: .*([0-9]+) of \1 ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto
     expect 0 'T = 4: .*, 0 of [0-9]+ ops measured' env MAINSTEM_COSTS="$work/a.json" "$MAINSTEM" compile $moe $auto --costs=none
     expect 1 'costs=none goes on without it' env MAINSTEM_COSTS="$work/bad.json" "$MAINSTEM" compile $moe $auto
+    expect 3 'cannot read .*none.json' env MAINSTEM_COSTS="$work/none.json" "$MAINSTEM" compile $moe $auto
+    expect 3 "MAINSTEM_COSTS names it; --costs=none goes on without it; 'mainstem tune' makes it\$" env MAINSTEM_COSTS="$work/none.json" "$MAINSTEM" compile $moe $auto
+    expect 0 'none.json: .* ops and .* pairs measured' env MAINSTEM_COSTS="$work/none.json" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0:detect_leaks=0" LD_PRELOAD="$fake $shim" \
+        TUNE_PLANS="$plans" MAINSTEM_CUBLASLT="$fake" MAINSTEM_LIBCUDA="$fake" MAINSTEM_NVRTC="$fake" "$MAINSTEM" tune $moe --dim T=1,4
     mkdir -p "$work/cache" && cp "$work/a.json" "$work/cache/costs.json"
     expect 0 'T = 4: .*([0-9]+) of \1 ops measured' "$MAINSTEM" compile $moe $auto
     expect 0 '([0-9]+) of \1 ops measured' "$MAINSTEM" report $moe --explain-streams -o "$work/page.html"
