@@ -50,6 +50,11 @@ void stem_cli_compile_init(struct stem_cli_compile *c);
 void stem_cli_compile_free(struct stem_cli_compile *c);
 /* Compiles and prints diagnostics to stderr. NULL if there were errors, with *status the exit status. */
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
+/* For a command that needs what the passes make: false after an error message if options leave some of them out. */
+bool stem_cli_whole(const struct stem_cli_compile *c);
+/* For a command that found no GPU: compiles all the same, since faults of the input and of the command line come first. False
+ * if there were some, with *status the exit status. */
+bool stem_cli_compiles(const struct stem_cli_compile *c, int *status);
 /* The same once more with everything on main and nothing printed but errors: the reference that results are held against. */
 struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, int *status);
 
@@ -70,6 +75,8 @@ void stem_cli_explain_streams(const struct stem_compiled *c, const struct stem_o
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes a whole file, atomically (by rename); false after an error message. */
 bool stem_cli_write(const char *path, const void *data, size_t len);
+/* For what is written after a long run: false after the same message as stem_cli_write's would be, if that is bound to fail. */
+bool stem_cli_can_write(const char *path);
 /* `1234567` as "1.18 MiB". Static buffers, eight in turn: for use within one printf. */
 const char *stem_cli_bytes(uint64_t bytes);
 const char *stem_cli_count(uint64_t n); /* "1 234 567" */

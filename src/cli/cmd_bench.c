@@ -91,6 +91,15 @@ static const struct argp argp = {options, parse, "FILE",
                                  "against each other and against the floor by bytes on a GPU.",
                                  children, 0, 0};
 
+/* The schedules are what is compared: an option that is of one of them would be without effect. */
+static bool is_sensible(const struct bench_options *o)
+{
+    if (!o->compile.args.options.one_stream)
+        return stem_cli_whole(&o->compile);
+    stem_cli_error("bench compares one stream with others: for it alone --ways=one, not --one-stream");
+    return false;
+}
+
 static double seconds(void)
 {
     struct timespec t;
@@ -128,9 +137,14 @@ int stem_cmd_bench(int argc, char **argv)
         b.first = o.way[k] && b.first == BENCH_KINDS ? k : b.first;
     }
     g.seed = o.seed;
-    int status = STEM_EXIT_WORLD;
-    if (stem_gpu_open(&g, 0, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
-        status = stem_cli_rt_error(&err);
+    int status = STEM_EXIT_USAGE;
+    if (!is_sensible(&o)) {
+        /* said already */
+    } else if (o.json && !stem_cli_can_write(o.json)) {
+        status = STEM_EXIT_WORLD;
+    } else if (stem_gpu_open(&g, 0, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
+        if (stem_cli_compiles(&o.compile, &status))
+            status = stem_cli_rt_error(&err);
     } else {
         o.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
         o.compile.gpu = g.info.name;

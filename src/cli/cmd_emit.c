@@ -175,6 +175,8 @@ static int emit(struct emit *e, const struct stem_plan *plan)
     int status = e->o.embed == STEM_HOST_CUBIN ? compile_kernels(e, plan) : STEM_EXIT_OK;
     if (!status && !stem_emit_host(plan, &e->o, &files, &why)) {
         stem_cli_error("%s cannot be written as C: %s", plan->name, why);
+        if (!e->o.name && !stem_host_name_ok(plan->name))
+            fputs("  --name=NAME gives another one\n", stderr);
         status = STEM_EXIT_INPUT;
     }
     if (!status)

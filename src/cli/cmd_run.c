@@ -147,11 +147,13 @@ int stem_cmd_run(int argc, char **argv)
     stem_cli_compile_init(&r.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &r);
     int status = STEM_EXIT_USAGE;
-    if (fits_device(&r)) {
+    if (fits_device(&r) && stem_cli_whole(&r.compile)) {
         bool no_gpu = r.device == STEM_RUN_CPU;
-        if (!no_gpu)
+        bool save = !r.save || stem_cli_can_write(r.save);
+        status = STEM_EXIT_WORLD;
+        if (save && !no_gpu)
             status = stem_run_gpu(&r, &no_gpu);
-        if (no_gpu)
+        if (save && no_gpu)
             status = stem_run_cpu(&r);
     }
     free(r.weights);

@@ -198,20 +198,31 @@ static int run(struct options *o, struct stem_gpu *g, struct tune_program *p, st
     return status;
 }
 
+/* The ops of all schedules are measured: an option that is of one of them would be without effect. */
+static bool is_sensible(const struct options *o)
+{
+    if (!o->compile.args.options.one_stream)
+        return stem_cli_whole(&o->compile);
+    stem_cli_error("tune measures the ops of every schedule: --one-stream is for those that read its table");
+    return false;
+}
+
 int stem_cmd_tune(int argc, char **argv)
 {
     struct options o = {.seconds = 300, .pairs = 512, .seed = 1};
     struct tune_program p[N_PROGRAMS] = {0};
     struct stem_gpu g = {0};
     struct stem_rt_error err;
-    int status = STEM_EXIT_OK;
+    int status = STEM_EXIT_USAGE;
     stem_cli_compile_init(&o.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     g.seed = o.seed;
     char *path = o.output ? strdup(o.output) : stem_cli_costs_path();
-    struct stem_costs *costs = stem_cli_costs_read(path, true, &status);
+    struct stem_costs *costs = is_sensible(&o) ? stem_cli_costs_read(path, true, &status) : NULL;
     if (costs && stem_gpu_open(&g, (int)o.index, STEM_GPU_NO_RECORDS, &err) != STEM_OK) {
-        status = stem_cli_rt_error(&err);
+        o.compile.costs = "none";
+        if (stem_cli_compiles(&o.compile, &status))
+            status = stem_cli_rt_error(&err);
     } else if (costs) {
         o.compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
         o.compile.gpu = g.info.name;

@@ -90,8 +90,10 @@ int stem_cmd_verify(int argc, char **argv)
     stem_cli_compile_init(&c);
     argp_parse(&argp, argc, argv, 0, NULL, &c);
     size_t len = strlen(c.args.path);
-    int status;
-    if (len > 5 && !strcmp(c.args.path + len - 5, ".json")) {
+    int status = STEM_EXIT_USAGE;
+    if (!stem_cli_whole(&c)) {
+        /* said already */
+    } else if (len > 5 && !strcmp(c.args.path + len - 5, ".json")) {
         status = verify_json(c.args.path, c.color);
     } else {
         c.args.no_verify = true; /* here the verifier's verdict is the output */

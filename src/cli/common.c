@@ -95,8 +95,8 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
     if (shift)
         end++;
     if (errno || end == arg || *end || *arg == '-' || n > UINT64_MAX >> shift || (n <<= shift) < low || n > high)
-        argp_error(state, "%s takes a number from %llu to %llu, not '%s'", what, (unsigned long long)low,
-                   (unsigned long long)high, arg);
+        argp_error(state, "%s takes a number from %llu to %llu, not '%s'%s", what, (unsigned long long)low,
+                   (unsigned long long)high, arg, high > UINT32_MAX ? " (suffixes K, M, G)" : "");
     return n;
 }
 
@@ -182,7 +182,11 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     static const char *const when[] = {"never", "always", "auto", NULL};
     switch (key) {
     case OPT_FROM: c->args.from_ir = word(state, arg, "--from", kinds) == 1; return 0;
-    case OPT_PASSES: c->args.passes = arg; return 0; /* STEM2003 names one that does not exist */
+    case OPT_PASSES: /* STEM2003 names one that does not exist */
+        if (!arg[strspn(arg, ",")])
+            argp_error(state, "--passes wants at least one (--list-passes lists them)");
+        c->args.passes = arg;
+        return 0;
     case OPT_STOP:
         check_step(state, "--stop-after", arg);
         c->args.stop_after = arg;
@@ -289,6 +293,21 @@ const char *stem_cli_count(uint64_t n)
         *--s = (char)('0' + n % 10);
     }
     return s;
+}
+
+bool stem_cli_can_write(const char *path)
+{
+    char dir[PATH_MAX] = ".";
+    struct stat there;
+    const char *slash = strrchr(path, '/');
+    bool exists = !stat(path, &there), special = exists && !S_ISREG(there.st_mode);
+    if (slash) /* "/x" is in "/" */
+        snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    errno = exists && S_ISDIR(there.st_mode) ? EISDIR : 0;
+    if (!errno && !access(special ? path : dir, special ? W_OK : W_OK | X_OK))
+        return true;
+    stem_cli_error("cannot write '%s': %s", path, strerror(errno));
+    return false;
 }
 
 bool stem_cli_write(const char *path, const void *data, size_t len)

@@ -158,13 +158,32 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
     } else if (stem_diags_errors(r->diags)) {
         *status = STEM_EXIT_INPUT;
         for (uint32_t i = 0; i < stem_diags_count(r->diags); i++)
-            if (stem_diags_get(r->diags, i)->id == STEM_E_BAD_OPTION)
+            if (stem_diags_get(r->diags, i)->id == STEM_E_BAD_OPTION || stem_diags_get(r->diags, i)->id == STEM_E_UNKNOWN_PASS)
                 *status = STEM_EXIT_USAGE;
     } else {
         return r;
     }
     stem_compiled_free(r);
     return NULL;
+}
+
+bool stem_cli_whole(const struct stem_cli_compile *c)
+{
+    if (!c->args.stop_after && !c->args.passes)
+        return true;
+    stem_cli_error("%s leaves no plan: it is for 'mainstem compile'", c->args.passes ? "--passes" : "--stop-after");
+    return false;
+}
+
+bool stem_cli_compiles(const struct stem_cli_compile *c, int *status)
+{
+    struct stem_cli_compile quiet = *c;
+    quiet.remarks = quiet.print_after = NULL;
+    quiet.no_warnings = true;
+    quiet.time_passes = quiet.explain_streams = false;
+    struct stem_compiled *r = stem_cli_compile(&quiet, status);
+    stem_compiled_free(r);
+    return r != NULL;
 }
 
 struct stem_compiled *stem_cli_compile_single(const struct stem_cli_compile *c, int *status)

@@ -43,13 +43,15 @@ static void printed(struct host *h, const char *w, struct stem_out *o)
     stem_out_free(o);
 }
 
+enum { MOST_NAME = 64 };
+
 bool stem_host_name_ok(const char *name)
 {
     size_t n = 0;
     for (; name[n]; n++)
         if (!(isalpha((unsigned char)name[n]) || (n && (name[n] == '_' || isdigit((unsigned char)name[n])))))
             return false;
-    return n > 0 && n <= 64;
+    return n > 0 && n <= MOST_NAME;
 }
 
 static const char *upper(struct stem_arena *a, const char *name)
@@ -340,6 +342,8 @@ static bool sort_buckets(struct host *h)
 
 static const char *refused(const struct host *h)
 {
+    if (strlen(h->name) > MOST_NAME)
+        return "the name is longer than 64 characters, and every identifier begins with it";
     if (!stem_host_name_ok(h->name))
         return "the name is not one that C identifiers may begin with";
     if (!h->p->n_variants || !h->p->n_external)

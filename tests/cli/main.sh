@@ -41,6 +41,10 @@ expect 2 "unrecognized option '--oder" compile $moe --oder=x
 expect 2 "did you mean 'main-first'" compile $moe --order=main-frist
 expect 2 'takes a number from 1 to 32' compile $moe --max-streams=0
 expect 2 "no pass is called 'evnets'; did you mean 'events'" compile $moe --stop-after=evnets
+expect 2 "there is no pass 'evnets'" compile $moe --passes=evnets
+expect 2 'passes wants at least one' compile $moe --passes=
+expect 2 'passes wants at least one' compile $moe --passes=,
+expect 2 "not '1T' \(suffixes K, M, G\)" compile $moe --memory-budget=1T
 expect 3 "cannot open '/no/such.stem': No such file" compile /no/such.stem
 expect 3 'Is a directory' compile "$work"
 expect 0 'main-first|order' compile --list-passes
@@ -103,6 +107,11 @@ printf '\357\273\277module m; model f(x: f32[4]) -> f32[4] { return x + 1.0; }' 
 expect 0 'ops +1 ' compile "$work/bom.stem"
 : >"$work/empty.stem"
 expect 1 'error: ' compile "$work/empty.stem"
+
+sed "s/^module .*/module $(printf 'm%.0s' {1..300});/" "$SRCDIR/examples/gqa_decode.stem" >"$work/long.stem"
+expect 1 'the name is longer than 64 characters' emit "$work/long.stem" -o "$work/long" --embed=none
+expect 1 'name=NAME gives another' emit "$work/long.stem" -o "$work/long" --embed=none
+expect 0 '' emit "$work/long.stem" -o "$work/long" --embed=none --name=short
 
 # ---- what is written: deterministic, complete, judged safe ----
 # shellcheck disable=SC2086
@@ -191,6 +200,23 @@ export MAINSTEM_LIBCUDA
         expect 3 'need a GPU' run $moe $small $option
     done
     expect 3 'libcuda' bench $moe $small
+    # faults of the input and of the command line are said before it
+    for command in bench tune; do
+        expect 3 '^mainstem: error: no CUDA driver' $command $moe $small
+        expect 3 "cannot open '/no/such.stem'" $command /no/such.stem
+        expect 1 'STEM1303' $command $moe --dim T=0
+        expect 1 'empty.stem:.*error: ' $command "$work/empty.stem"
+        expect 2 'sizes are integers' $command $moe --dim T=four
+        expect 2 'one-stream' $command $moe --one-stream
+    done
+    for command in bench tune run verify; do
+        expect 2 "stop-after leaves no plan: it is for 'mainstem compile'" $command $moe $small --stop-after=parse
+        expect 2 'passes leaves no plan' $command $moe $small --passes=streams
+    done
+    expect 3 "^mainstem: error: cannot write '$work/no/x': No such file" run $moe $small --save="$work/no/x"
+    check 'nothing ran before that' test -z "$("$MAINSTEM" run $moe $small --save="$work/no/x" 2>/dev/null)"
+    expect 3 "cannot write '$work': Is a directory" run $moe $small --save="$work"
+    expect 3 "^mainstem: error: cannot write '$work/no/x': No such file" bench $moe $small --json="$work/no/x"
 }
 
 # ---- in place: what the program writes into an input starts anew for every run, and is compared ----

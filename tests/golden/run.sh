@@ -36,7 +36,8 @@ for file in diag/*.stem; do
     fi
 done
 
-# Runs a command and holds its standard error against NAME.err; the exit status is 1 if an error is there, else 0.
+# Runs a command and holds its standard error against NAME.err; the exit status is 1 if an error is there, 2 if the command
+# line is at fault, else 0.
 golden() {
     file=$1
     name=${file%.*}
@@ -46,6 +47,7 @@ golden() {
     [ "${UPDATE:-}" ] && cp "$scratch/err" "$name.err"
     want=1
     grep -q 'error: ' "$scratch/err" || want=0
+    grep -q 'STEM2003' "$scratch/err" && want=2
     if [ $status -ne $want ]; then
         echo "FAIL: $file: exit status $status, expected $want"
         failed=$((failed + 1))
