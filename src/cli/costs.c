@@ -66,8 +66,8 @@ bool stem_cli_costs_load(struct stem_cli_compile *c, struct stem_costs **costs, 
     bool named = c->costs || (set && *set), there = path && !access(path, F_OK);
     *costs = stem_cli_costs_read(c->costs ? c->costs : path, !named, status);
     if (!*costs && path)
-        fprintf(stderr, "  %s--costs=none goes on without it; 'mainstem tune' makes it%s\n", named ? "MAINSTEM_COSTS names it; " : "",
-                there ? " anew if it is removed" : "");
+        fprintf(stderr, "  %s--costs=none goes on without it; 'mainstem tune' makes it%s\n",
+                named ? "MAINSTEM_COSTS names it; " : "", there ? " anew if it is removed" : "");
     free(path);
     if (!*costs)
         return false;
