@@ -35,6 +35,22 @@ MAINSTEM_LIBCUDA=$BUILDDIR/.libs/libfakegpu.so MAINSTEM_NVRTC=$BUILDDIR/.libs/li
     --save="$scratch/gpu" >"$scratch/log" 2>&1
 is 'the GPU' "$? $(python3 -B "$here/tensors.py" show "$scratch/gpu")" "0 $(echo "$want" | grep '^[by]')"
 
+cat >"$scratch/weighted.stem" <<'END'
+module weighted;
+model net(x: f32[4]) -> f32[4] { weight a: f32[4], b: f32[4]; return (x + a) + b; }
+END
+"$MAINSTEM" compile -q "$scratch/weighted.stem" --arch=sm_90 -o "$scratch/plan" --emit=plan || exit 99
+python3 -B "$here/tensors.py" write "$scratch/a" a=1,2,3,4:0
+python3 -B "$here/tensors.py" write "$scratch/B" B=1,2,3,4:0
+for given in a B; do
+    MAINSTEM_LIBCUDA=$BUILDDIR/.libs/libfakegpu.so MAINSTEM_NVRTC=$BUILDDIR/.libs/libfakecuda.so MAINSTEM_CACHE='' \
+        FAKEGPU_PLAN=$scratch/plan/weighted.plan.json "$MAINSTEM" run "$scratch/weighted.stem" --device=gpu --iters=2 \
+        --weights="$scratch/$given" >"$scratch/gpu$given" 2>&1
+    echo $? >>"$scratch/gpu$given"
+done
+is 'one of two weights on the GPU' "$(grep -c "note: 1 of 2 weights are from .*a; the others are random: 'b'\$" "$scratch/gpua") $(tail -n 1 "$scratch/gpua")" '1 0'
+is 'none of two weights on the GPU' "$(grep -c "error: no tensor of --weights .*the nearest to 'B' of .*B is 'b'\$" "$scratch/gpuB") $(tail -n 1 "$scratch/gpuB")" '1 1'
+
 # Ranks that load their parts of one checkpoint: what they compute adds up to what one that has all of it computes.
 cat >"$scratch/ranks.stem" <<'END'
 module ranks;
