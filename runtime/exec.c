@@ -137,7 +137,8 @@ static enum stem_status load_kernels(struct stem_exec *e, struct stem_rt_error *
         int code = e->rt->d.module_function(&e->kernels[i], e->module, p->kernels[i].name);
         if (!code)
             code = e->rt->d.func_load(e->kernels[i]);
-        if (!code && p->kernels[i].max_smem > 48 * 1024)
+        /* Above 48 KiB, of which a kernel's own `__shared__` variables, which the plan does not know, are part. */
+        if (!code && p->kernels[i].max_smem)
             code = e->rt->d.func_set_attribute(e->kernels[i], STEM_CUDA_FUNC_MAX_DYNAMIC_SMEM,
                                                (int)p->kernels[i].max_smem);
         /* Blocks of two kernels share a multiprocessor only if both want it split alike into shared memory and cache;

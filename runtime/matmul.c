@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { X, W, Y, WORKSPACE }; /* operands */
-enum { CANDIDATES = 8 };     /* algorithms that the heuristic is asked for */
+enum { CANDIDATES = 32 };    /* algorithms that the heuristic is asked for */
 
 /* What the choice of an algorithm depends on. */
 struct problem {

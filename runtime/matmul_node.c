@@ -31,7 +31,8 @@ static enum stem_status record(struct stem_exec *e, const struct stem_plan_op *o
 
 static enum stem_status no_chain(struct stem_rt_error *err)
 {
-    return stem_fail(err, STEM_E_LIBRARY, "cuBLASLt recorded something else than a chain of at most %d kernels",
+    return stem_fail(err, STEM_E_LIBRARY,
+                     "cuBLASLt recorded something else than a chain of at most %d kernels: compile with --matmul=own",
                      STEM_MATMUL_MAX_NODES);
 }
 

@@ -59,6 +59,8 @@ struct fc_kernel { /* a layout made known by fakecuda_define_kernel */
     bool waits;
 };
 
+enum { FC_STATIC_SMEM = 16 << 10 }; /* `__shared__` variables of every kernel: more than usual, so that they count */
+
 struct fc_module {
     struct fc_object o;
     FC_VEC(struct fc_function *) functions;
@@ -68,7 +70,7 @@ struct fc_function {
     struct fc_object o;
     struct fc_module *module;
     struct fc_kernel *kernel;
-    uint32_t max_smem;
+    uint32_t max_smem; /* as set; a launch may have it, or what FC_STATIC_SMEM leaves of 48 KiB */
 };
 
 enum fc_block_state { FC_UNBORN, FC_LIVE, FC_FREED };

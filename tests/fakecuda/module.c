@@ -134,7 +134,7 @@ FC_API CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction functio
     const struct fc_function *f = fc_get(function, FC_FUNCTION);
     if (!f || !value)
         return fc_leave(f ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? (int)f->max_smem : attribute ? 0 : 1024;
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? (int)f->max_smem : attribute ? 0 : FC_STATIC_SMEM;
     return fc_leave(CUDA_SUCCESS);
 }
 

@@ -11,7 +11,7 @@
 #include "fakecuda.h"
 #include "plan_runner.h"
 
-enum { BYTES = PLAN_INTS * 4, COUNTERS = 3 };
+enum { BYTES = PLAN_INTS * 4, COUNTERS = 3, SMEM = 40 << 10 }; /* SMEM: with what the kernels declare more than the usual 48 KiB */
 
 static void *take(struct stem_plan *p, size_t n, size_t size)
 {
@@ -29,7 +29,7 @@ struct maker maker_new(void)
     struct stem_plan *p = m.plan;
     struct stem_plan_kernel *kernels = take(p, 3, sizeof *kernels);
     for (int i = 0; i < 3; i++)
-        kernels[i] = (struct stem_plan_kernel){.name = kernel_names[i], .waits = true};
+        kernels[i] = (struct stem_plan_kernel){.name = kernel_names[i], .max_smem = SMEM, .waits = true};
     struct stem_plan_extern *externs = take(p, 1, sizeof *externs);
     externs[0].name = "copy";
     p->version = STEM_PLAN_VERSION;
@@ -84,6 +84,7 @@ static struct stem_plan_op *add_op(struct maker *m, const char *name, uint32_t s
                                 .layer = STEM_NONE,
                                 .line = 10 + m->n_ops,
                                 .column = 1,
+                                .smem = work == STEM_WORK_LAUNCH ? SMEM : 0,
                                 .grid = {1, 1, 1},
                                 .block = {PLAN_INTS, 1, 1},
                                 .resource = STEM_NONE};

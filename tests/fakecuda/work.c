@@ -40,8 +40,7 @@ CUresult fc_launch_check(const struct fc_launch *l, void **params, void **extra)
     }
     if (threads > MAX_THREADS || l->block[2] > 64)
         return CUDA_ERROR_INVALID_VALUE;
-    uint32_t limit = l->function->max_smem > DEFAULT_SMEM ? l->function->max_smem : DEFAULT_SMEM;
-    if (l->smem > limit)
+    if (l->smem > l->function->max_smem && l->smem + FC_STATIC_SMEM > DEFAULT_SMEM)
         return CUDA_ERROR_INVALID_VALUE;
     if (l->function->kernel->n_params && !params)
         return CUDA_ERROR_INVALID_VALUE;
