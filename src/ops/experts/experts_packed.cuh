@@ -154,7 +154,7 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
     int n_items = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
     int kept = (hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F>;
     stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
-        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, WARPS, -1 << 30};
+        x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, WARPS, -(1 << 30)};
     if constexpr (KEEP)
         source.held.at = smem + WARPS * ring;
     stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {
