@@ -11,6 +11,19 @@
 extern const struct stem_op_def stem_op_gqa_attention, stem_op_mla_attention, stem_op_attention_part,
     stem_op_attention_combine;
 void stem_attention_part_reference(const struct stem_concrete *c, void *const *data);
+/* What attention_combine takes, and attention_heads before what is its own; dtype is the sum's. */
+enum { STEM_N_COMBINE_PARAMS = 3, STEM_N_COMBINE_ATTRS = 7 };
+#define STEM_COMBINE_PARAMS \
+    {"acc", STEM_MODE_IN, false, false}, {"ml", STEM_MODE_IN, false, false}, {"lens", STEM_MODE_IN, false, false}
+#define STEM_COMBINE_ATTRS                                    \
+    {"heads", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},      \
+        {"groups", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL}, \
+        {"parts", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},  \
+        {"unit", STEM_ATTR_TYPE_INT, false, 64, NULL, NULL},  \
+        {"most", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},   \
+        {"sparse", STEM_ATTR_TYPE_INT, false, 0, NULL, NULL}, \
+        {"dtype", STEM_ATTR_TYPE_DTYPE, true, 0, NULL, NULL}
+
 void stem_attention_combine_reference(const struct stem_concrete *c, void *const *data);
 
 enum {
