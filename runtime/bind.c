@@ -54,17 +54,6 @@ void stem_slab_drop(struct stem_exec *e)
     e->own_slab = false;
 }
 
-/* Beside the slab: what fills the slab between launches, or lends its bytes to others, must not reach them. In pool mode
- * too, where a temporary would not live from one launch to the next. */
-enum stem_status stem_counters_new(struct stem_exec *e, struct stem_rt_error *err)
-{
-    size_t bytes = e->plan->n_counters * sizeof(uint32_t);
-    if (!bytes)
-        return STEM_OK;
-    enum stem_status s = stem_new_memory(e->rt, bytes, &e->counters, err);
-    return s ? s : stem_zero(e->rt, e->counters, bytes, err);
-}
-
 enum stem_status stem_pool_alloc(struct stem_exec *e, size_t bytes, struct CUstream_st *stream, uint64_t *at,
                                  struct stem_rt_error *err)
 {

@@ -205,7 +205,7 @@ static bool allocate_tables(struct stem_exec *e)
         const struct stem_plan_variant *v = &p->variants[i];
         e->n_events = v->n_events > e->n_events ? v->n_events : e->n_events;
         for (uint32_t k = 0; k < v->n_ops; k++) {
-            uint32_t n = v->ops[k].n_operands + (v->ops[k].n_counters != 0) + v->ops[k].n_scalars;
+            uint32_t n = v->ops[k].n_operands + v->ops[k].n_scalars;
             e->max_params = n > e->max_params ? n : e->max_params;
         }
     }
@@ -243,8 +243,6 @@ static enum stem_status make(struct stem_exec *e, struct stem_rt_error *err)
         s = stem_matmul_load(e, err);
     if (!s && e->o.memory == STEM_MEMORY_SLAB)
         s = stem_slab_ready(e, err);
-    if (!s)
-        s = stem_counters_new(e, err);
     /* State lives from here on, unless the caller binds his own. */
     for (uint32_t i = 0; i < e->plan->n_external && e->plan->n_variants && !s; i++)
         if (e->plan->variants[0].buffers[i].kind == STEM_BUFFER_STATE)
@@ -301,7 +299,6 @@ static void drop_device_objects(struct stem_exec *e)
         if (e->bindings[i].own)
             stem_drop_memory(rt, e->bindings[i].at);
     stem_slab_drop(e);
-    stem_drop_memory(rt, e->counters);
     for (uint32_t i = 0; e->events && i < e->n_events; i++)
         stem_drop_event(rt, e->events[i]);
     stem_drop_event(rt, e->fork);

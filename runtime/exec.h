@@ -77,12 +77,11 @@ struct stem_exec {
     uint64_t generation; /* counts changes of bindings and of the slab */
     uint64_t slab;
     bool own_slab;
-    uint64_t counters; /* plan.n_counters words; 0: none */
 
     struct stem_variant_state *variants;
 
     /* Scratch for one op. */
-    uint64_t *values; /* kernel parameters: pointers, counters, then scalars, 8 bytes each */
+    uint64_t *values; /* kernel parameters: pointers, then scalars, 8 bytes each */
     void **params;    /* their addresses */
     uint32_t max_params;
 };
@@ -96,8 +95,6 @@ enum stem_status stem_check_variant_index(const struct stem_exec *e, uint32_t va
 
 enum stem_status stem_slab_ready(struct stem_exec *e, struct stem_rt_error *err);
 void stem_slab_drop(struct stem_exec *e);
-/* Allocates and zeroes the counters; freed with the program. */
-enum stem_status stem_counters_new(struct stem_exec *e, struct stem_rt_error *err);
 /* Binds a buffer of the program's own, zeroed. */
 enum stem_status stem_binding_own(struct stem_exec *e, uint32_t index, struct stem_rt_error *err);
 /* Checks the bindings of a variant and computes its addresses, if anything changed since the last time. */

@@ -17,8 +17,6 @@ uint32_t stem_op_params(struct stem_exec *e, const struct stem_plan_op *op, cons
     uint32_t n = 0;
     for (uint32_t i = 0; i < op->n_operands; i++)
         e->values[n++] = operand_address(&op->operands[i], address);
-    if (op->n_counters)
-        e->values[n++] = e->counters + op->counter * sizeof(uint32_t);
     for (uint32_t i = 0; i < op->n_scalars; i++, n++) {
         const struct stem_scalar *s = &op->scalars[i];
         int32_t i32 = (int32_t)s->i;

@@ -16,11 +16,6 @@
  *   then brought in (an event stands for what was pending on its stream when it was recorded).
  * Each segment is a graph of its own: a SEGMENT step empties what is pending on every stream, so no edge crosses it.
  *
- * Counters. An op may own words of 32 bits that are zero when the program is made and that each launch leaves zero: its
- * blocks meet there. They lie in an allocation of their own, beside the slab, so that nothing else ever writes them; no
- * two ops of a variant share one. Variants share the allocation, as they share the slab: launches of a program follow
- * each other.
- *
  * Ownership: a plan owns everything it points to (stem_plan_free). Immutable once built: any thread may read it.
  */
 #ifndef STEM_RUNTIME_PLAN_H
@@ -116,9 +111,9 @@ struct stem_plan_op {
     uint32_t layer; /* instance number of the innermost layer call, STEM_NONE outside */
     uint32_t line, column;
 
-    /* Operands in parameter order: the kernel's parameters are one pointer for each operand, then, if the op has
-     * counters, one to the first of them, then the scalars. An operand that is updated in place appears once, READ_WRITE. An absent optional operand keeps its place: buffer
-     * and rank are STEM_NONE, access is STEM_READ, and its pointer is NULL. */
+    /* Operands in parameter order: the kernel's parameters are one pointer for each operand, then the scalars. An
+     * operand that is updated in place appears once, READ_WRITE. An absent optional operand keeps its place: buffer and
+     * rank are STEM_NONE, access is STEM_READ, and its pointer is NULL. */
     const struct stem_plan_operand *operands;
     uint32_t n_operands;
     const struct stem_scalar *scalars;
@@ -129,7 +124,6 @@ struct stem_plan_op {
     uint32_t kernel; /* LAUNCH: index into plan.kernels */
     uint32_t grid[3], block[3], smem; /* smem: dynamic shared memory, bytes */
     bool programmatic; /* launched with the programmatic-serialization attribute */
-    uint32_t counter, n_counters; /* LAUNCH: its words, from the start of the counters; in the order of ops. 0: none */
     uint32_t function; /* EXTERN: index into plan.externs */
     uint8_t memset_value; /* MEMSET: of the whole of operand 0, which is contiguous */
     uint32_t resource; /* index into plan.resources, or STEM_NONE: ops of one resource must not overlap */
@@ -224,7 +218,6 @@ struct stem_plan {
     const struct stem_plan_variant *variants;
     uint32_t n_variants;
     uint64_t slab_bytes;
-    uint32_t n_counters; /* words, of the variant that has most */
     struct stem_plan_memory *memory; /* what owns all of the above */
 };
 

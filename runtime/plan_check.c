@@ -16,7 +16,6 @@ struct check {
     const struct stem_plan_variant *v;
     char *place, *text;
     size_t place_size, text_size;
-    uint32_t next_counter; /* after those of the ops so far */
 };
 
 /* Always false: `return fault(...)`. */
@@ -82,22 +81,6 @@ static bool check_operand(struct check *c, uint32_t op, uint32_t i)
     return true;
 }
 
-/* In the order of ops, so that no two share one. */
-static bool check_counters(struct check *c, uint32_t i)
-{
-    const struct stem_plan_op *op = &c->v->ops[i];
-    if (op->n_counters == 0)
-        return true;
-    if (op->work != STEM_WORK_LAUNCH)
-        return fault(c, "ops", i, "counters", "only a launch has counters");
-    if (op->counter < c->next_counter)
-        return fault(c, "ops", i, "counters", "an op before it ends at counter %u", (unsigned)c->next_counter);
-    if (op->counter > c->p->n_counters || op->n_counters > c->p->n_counters - op->counter)
-        return fault(c, "ops", i, "counters", "beyond the plan's %u", (unsigned)c->p->n_counters);
-    c->next_counter = op->counter + op->n_counters;
-    return true;
-}
-
 static bool check_launch(struct check *c, uint32_t i)
 {
     const struct stem_plan_op *op = &c->v->ops[i];
@@ -154,8 +137,6 @@ static bool check_op(struct check *c, uint32_t i)
     for (uint32_t k = 0; k < op->n_scalars; k++)
         if ((unsigned)op->scalars[k].kind > STEM_SCALAR_F32)
             return fault(c, "ops", i, "scalars", "kind out of range");
-    if (!check_counters(c, i))
-        return false;
     switch (op->work) {
     case STEM_WORK_LAUNCH:
         return check_launch(c, i);
@@ -278,7 +259,7 @@ static bool check_edges(struct check *c)
 bool stem_plan_check_variant(const struct stem_plan *p, uint32_t variant, char *place, size_t place_size, char *text,
                              size_t text_size)
 {
-    struct check c = {p, &p->variants[variant], place, text, place_size, text_size, 0};
+    struct check c = {p, &p->variants[variant], place, text, place_size, text_size};
     if (p->n_streams == 0 || p->n_streams > STEM_MAX_STREAMS)
         return fault_here(&c, "between 1 and 256 streams are needed");
     if (c.v->n_buffers < p->n_external)

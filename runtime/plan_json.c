@@ -274,8 +274,6 @@ static void write_work(struct text *t, const struct stem_plan_op *op)
         if (op->smem)
             put_int(t, "smem", op->smem);
         put_true(t, "programmatic", op->programmatic);
-        if (op->n_counters)
-            put_ints(t, "counters", (int64_t[]){op->counter, op->n_counters}, 2);
         break;
     case STEM_WORK_MEMSET:
         put_int(t, "value", op->memset_value);
@@ -440,8 +438,6 @@ char *stem_plan_to_json(const struct stem_plan *p)
     put_int(&t, "sm", p->sm);
     put_int(&t, "n_external", p->n_external);
     put_u64(&t, "slab_bytes", p->slab_bytes);
-    if (p->n_counters)
-        put_int(&t, "n_counters", p->n_counters);
     write_tables(&t, p);
     open_list(&t, "variants");
     for (uint32_t i = 0; i < p->n_variants; i++)

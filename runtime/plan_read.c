@@ -114,22 +114,6 @@ static void read_attr(struct stem_reader *r, const json_t *json, struct stem_att
     stem_read_close(r, &o);
 }
 
-static void read_counters(struct stem_reader *r, struct stem_read_object *o, struct stem_plan_op *op)
-{
-    if (!json_object_get(o->json, "counters"))
-        return;
-    uint32_t n;
-    const int64_t *range = stem_read_ints(r, o, "counters", UINT32_MAX - 1, &n);
-    if (r->error)
-        return;
-    if (n != 2 || range[1] == 0) {
-        stem_read_fail_at(r, "counters", "expected [first, number], the number not 0");
-        return;
-    }
-    op->counter = (uint32_t)range[0];
-    op->n_counters = (uint32_t)range[1];
-}
-
 static void read_work(struct stem_reader *r, struct stem_read_object *o, struct stem_plan_op *op)
 {
     static const int64_t grid_max[3] = {INT32_MAX, 65535, 65535}, block_max[3] = {1024, 1024, 64};
@@ -141,7 +125,6 @@ static void read_work(struct stem_reader *r, struct stem_read_object *o, struct 
         stem_read_three(r, o, "block", block_max, op->block);
         op->smem = (uint32_t)stem_get_int_or(r, o, "smem", 0, UINT32_MAX - 1, 0);
         op->programmatic = stem_get_flag(r, o, "programmatic");
-        read_counters(r, o, op);
         break;
     case STEM_WORK_MEMSET:
         op->memset_value = (uint8_t)stem_get_int(r, o, "value", 0, 255);
@@ -345,7 +328,6 @@ static void read_plan(struct stem_reader *r, const json_t *json)
     p->sm = stem_get_u32(r, &o, "sm");
     p->n_external = stem_get_u32(r, &o, "n_external");
     p->slab_bytes = stem_get_u64(r, &o, "slab_bytes");
-    p->n_counters = (uint32_t)stem_get_int_or(r, &o, "n_counters", 1, UINT32_MAX - 1, 0);
     read_streams(r, &o);
     p->resources = stem_read_strings(r, &o, "resources", &p->n_resources);
     p->dims = stem_read_strings(r, &o, "dims", &p->n_dims);

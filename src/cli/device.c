@@ -41,7 +41,7 @@ uint64_t stem_cli_device_bytes(const struct stem_plan *plan)
 {
     uint64_t most = 0;
     for (uint32_t v = 0; v < plan->n_variants; v++) {
-        uint64_t sum = plan->slab_bytes + plan->n_counters * sizeof(uint32_t);
+        uint64_t sum = plan->slab_bytes;
         for (uint32_t i = 0; i < plan->n_external; i++)
             sum += plan->variants[v].buffers[i].bytes;
         most = sum > most ? sum : most;

@@ -74,10 +74,6 @@ static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uin
     m->ops[index].stream = stream;
     m->ops[index].segment = 0;
     m->ops[index].resource = STEM_NONE;
-    if (op->n_counters) { /* each launch has its own: some run together */
-        m->ops[index].counter = m->p->n_counters;
-        m->p->n_counters += op->n_counters;
-    }
     bool kernel = op->work == STEM_WORK_LAUNCH;
     m->ops[index].programmatic = kernel && m->r->early && m->used[stream] && m->p->kernels[op->kernel].waits;
     m->used[stream] = kernel;

@@ -232,8 +232,6 @@ static void all_words(struct host *h)
     number(h, "n_kernels", h->p->n_kernels);
     number(h, "n_streams", h->p->n_streams);
     number(h, "slab", h->p->slab_bytes);
-    word(h, "counters", h->p->n_counters ? "" : NULL);
-    number(h, "n_counters", h->p->n_counters);
     number(h, "arch", h->p->sm);
     number(h, "n_events", l.events);
     number(h, "max_params", l.params);

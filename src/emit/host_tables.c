@@ -38,7 +38,7 @@ struct stem_host_limits stem_host_limits(const struct stem_plan *p)
         uint32_t edges = 0;
         l.events = v->n_events > l.events ? v->n_events : l.events;
         for (uint32_t k = 0; k < v->n_ops; k++) {
-            uint32_t n = v->ops[k].n_operands + (v->ops[k].n_counters != 0) + v->ops[k].n_scalars;
+            uint32_t n = v->ops[k].n_operands + v->ops[k].n_scalars;
             l.params = n > l.params ? n : l.params;
         }
         for (uint32_t k = 0; k < v->n_edges; k++) {
@@ -418,8 +418,6 @@ static void print_op(struct tables *t, uint32_t variant, uint32_t index, uint32_
                     launch ? op->grid[1] : 0, launch ? op->grid[2] : 0, launch ? op->block[0] : 0, launch ? op->block[1] : 0,
                     launch ? op->block[2] : 0, launch ? op->smem : 0, op->programmatic, (unsigned long long)memset_bytes(op),
                     op->work == STEM_WORK_EXTERN ? t->next_call++ : 0);
-    if (t->p->n_counters)
-        stem_out_printf(t->o, ", %u, %u", op->counter, op->n_counters);
     stem_out_printf(t->o, "}, /* %u: ", index);
     stem_host_comment(t->o, op->kind);
     stem_out_str(t->o, " */\n");
@@ -433,8 +431,8 @@ static void print_ops(struct tables *t, uint32_t bucket, uint32_t variant)
         return;
     stem_out_printf(t->o,
                     "/* name, line, work, stream, what, operands, scalars, edges, grid, block, shared memory, programmatic,\n"
-                    " * bytes, call%s */\nstatic const struct op ops_%u[] = {\n",
-                    t->p->n_counters ? ", counters" : "", bucket);
+                    " * bytes, call */\nstatic const struct op ops_%u[] = {\n",
+                    bucket);
     for (uint32_t i = 0; i < v->n_ops; i++) {
         uint32_t n = 0;
         while (edge + n < v->n_edges && v->edges[edge + n].to == i)

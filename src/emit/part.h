@@ -33,7 +33,6 @@ struct part {
     struct list {
         uint32_t *begin, *at;
     } wait, join, alloc, release;
-    uint32_t counters; /* of the ops so far */
     uint32_t last_frees; /* number of buffers freed at the very end; they follow in release.at */
     STEM_VEC(struct stem_step) steps;
 };

@@ -205,19 +205,6 @@ static void emit_constants(struct part *t, const struct stem_op *op, struct stem
     o->n_scalars = n_scalars;
 }
 
-/* Each op's begin in a line of the cache: atomics of ops that run together do not meet there. */
-static void take_counters(struct part *t, struct stem_plan_op *o, uint32_t n)
-{
-    enum { LINE = 128 / sizeof(uint32_t) };
-    if (!n)
-        return;
-    o->counter = t->counters;
-    o->n_counters = n;
-    t->counters += (n + LINE - 1) / LINE * LINE;
-    if (t->counters > t->e->plan->n_counters)
-        t->e->plan->n_counters = t->counters;
-}
-
 static void emit_builtin(struct part *t, const struct stem_op *op, struct stem_plan_op *o)
 {
     struct emitter *e = t->e;
@@ -239,7 +226,6 @@ static void emit_builtin(struct part *t, const struct stem_op *op, struct stem_p
         memcpy(o->grid, l.grid, sizeof o->grid);
         memcpy(o->block, l.block, sizeof o->block);
         o->smem = l.smem;
-        take_counters(t, o, l.counters);
     }
     o->memset_value = l.memset_value;
     emit_constants(t, op, o, l.scalars, l.n_scalars);

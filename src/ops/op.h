@@ -109,9 +109,6 @@ struct stem_lowered {
     uint32_t early; /* bit i: operand i, which is only read, may be read before that wait */
     bool ahead;     /* it lets its successor start before that wait, not after it: for what is done soon after it */
     uint8_t memset_value;
-    /* Words of 32 bits that are zero at the start of each launch if each launch leaves them zero; no other op has them.
-     * The kernel's parameter after the operands. Touched after the wait only. References know nothing of them. */
-    uint32_t counters;
 };
 
 struct stem_target {

@@ -112,24 +112,6 @@ static void check_launch(struct stem_check *c, uint32_t op)
                   stem_check_op_text(c, op), o->smem, c->plan->kernels[o->kernel].max_smem);
 }
 
-/* Words that an op meets its own blocks in: nobody else's, so that no order between ops matters to them. */
-static void check_counters(struct stem_check *c, uint32_t op, uint64_t *end)
-{
-    const struct stem_plan_op *o = &c->v->ops[op];
-    uint64_t first = o->counter, last = first + o->n_counters;
-    if (!o->n_counters)
-        return;
-    if (o->work != STEM_WORK_LAUNCH)
-        MALFORMED(c, op, "%s has counters but is no launch", stem_check_op_text(c, op));
-    if (first < *end)
-        BOUNDS(c, op, "the counters of %s begin at %llu, those of an op before it end at %llu", stem_check_op_text(c, op),
-               (unsigned long long)first, (unsigned long long)*end);
-    if (last > c->plan->n_counters)
-        BOUNDS(c, op, "the counters of %s end at %llu, the plan has %u", stem_check_op_text(c, op),
-               (unsigned long long)last, c->plan->n_counters);
-    *end = last;
-}
-
 static void check_memset(struct stem_check *c, uint32_t op)
 {
     const struct stem_plan_op *o = &c->v->ops[op];
@@ -193,7 +175,6 @@ static void check_workspaces(struct stem_check *c)
 static void check_ops(struct stem_check *c)
 {
     const struct stem_plan *p = c->plan;
-    uint64_t counters = 0;
     for (uint32_t i = 0; i < c->v->n_ops && c->faults < STEM_VERIFY_MAX_FAULTS; i++) {
         const struct stem_plan_op *o = &c->v->ops[i];
         if (o->stream >= p->n_streams || o->segment >= c->v->n_segments ||
@@ -203,7 +184,6 @@ static void check_ops(struct stem_check *c)
         }
         for (uint32_t k = 0; k < o->n_operands; k++)
             check_operand(c, i, k);
-        check_counters(c, i, &counters);
         switch (o->work) {
         case STEM_WORK_LAUNCH: check_launch(c, i); break;
         case STEM_WORK_MEMSET: check_memset(c, i); break;

@@ -35,7 +35,7 @@ struct maker {
 /* Streams main and side; kernels mix1, mix2, bump; extern function "copy". */
 struct maker maker_new(void);
 uint32_t maker_buffer(struct maker *m, const char *name, enum stem_buffer_kind kind);
-/* out = f(a, salt), out = f(a, b, salt), x = f(x, salt). They return the op. mix1 has counters. */
+/* out = f(a, salt), out = f(a, b, salt), x = f(x, salt). They return the op. */
 uint32_t maker_mix1(struct maker *m, const char *name, uint32_t stream, uint32_t out, uint32_t a);
 uint32_t maker_mix2(struct maker *m, const char *name, uint32_t stream, uint32_t out, uint32_t a, uint32_t b);
 uint32_t maker_bump(struct maker *m, const char *name, uint32_t stream, uint32_t x);

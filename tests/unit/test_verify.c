@@ -256,32 +256,6 @@ static void programmatic_allowed(struct subject *s)
     s->edges[0].kind = STEM_EDGE_PROGRAMMATIC;
 }
 
-/* Counters for the first two ops: of the plan's 8. */
-static void count(struct subject *s, uint32_t first_a, uint32_t first_b)
-{
-    kernel_that(s, true);
-    s->p->n_counters = 8;
-    s->ops[0].counter = first_a;
-    s->ops[1].counter = first_b;
-    s->ops[0].n_counters = s->ops[1].n_counters = 2;
-}
-
-static void shared_counter(struct subject *s)
-{
-    count(s, 3, 4);
-}
-
-static void counters_beyond(struct subject *s)
-{
-    count(s, 0, UINT32_MAX - 1);
-}
-
-static void memset_counts(struct subject *s)
-{
-    s->p->n_counters = 8;
-    s->ops[0].n_counters = 1;
-}
-
 /* The last op is launched programmatically and its kernel reads the operands in `early` before it waits; if `ahead`, the
  * op before it is and does the same, and starts it ahead of its own wait. */
 static void read_early(struct subject *s, uint32_t early, bool ahead)
@@ -360,15 +334,11 @@ static const struct {
     {"another version", CHAIN, bad_version, 3001, "the plan has version 99"},
     {"a block too large", CHAIN, huge_block, 3001, "a launch shape that no device accepts"},
     {"a shape that overflows", CHAIN, huge_shape, 3001, "a shape that cannot be addressed"},
-    {"counters without a launch", CHAIN, memset_counts, 3001, "'a' (op 0, stream main) has counters but is no launch"},
     {"two steps swapped", CHAIN, swapped_steps, 3002, "where op 0 is due"},
     {"an op without a step", CHAIN, lost_op, 3002, "the steps issue 1 of 2 ops"},
     {"an operand beyond its buffer", CHAIN, beyond_buffer, 3003, "ends at byte 1032 of buffer 'h', which has 1024"},
     {"a buffer beyond the slab", CHAIN, beyond_slab, 3003, "reaches beyond the slab"},
     {"a buffer misaligned", CHAIN, misaligned, 3003, "not a multiple of its alignment"},
-    {"a counter for two ops", CHAIN, shared_counter, 3003,
-     "the counters of 'b' (op 1, stream main) begin at 4, those of an op before it end at 5"},
-    {"counters beyond the plan's", CHAIN, counters_beyond, 3003, "end at 4294967296, the plan has 8"},
     {"the join's wait dropped", FORK, last_wait, 3004, "'j' (op 3, stream main) reads what is written by 's'"},
     {"a reader overtaken", INPLACE, nothing, 0, ""},
     {"two buffers in one place", FORK, same_place, 3008, "through buffer"},
