@@ -329,6 +329,7 @@ static void experts_plain(mixture d)
 
 /* ---- route ---- */
 
+/* SEGMENT 0: one warp, WARPS experts a lane. */
 template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
 static void route(const char *score, int tokens, int experts, int k, int groups, int top, bool renormalize, int odd)
 {
@@ -343,10 +344,14 @@ static void route(const char *score, int tokens, int experts, int k, int groups,
     if (BIAS)
         r.operand(bias.data(), {experts});
     r.operand(ids_want.data(), {tokens, k}).operand(weights_want.data(), {tokens, k}).run(2);
-    emu_launch({(unsigned)tokens, 1, 1}, 32 * WARPS, 1, 0, [&] {
-        stem_route<E, WARPS, SEGMENT, SCORE, BIAS, BIAS && WARPS != 32, LIMIT, TOP2>(logits.data(), BIAS ? bias.data() : nullptr, ids.data(),
-                                                              weights.data(), experts, k, groups, top ? top : groups,
-                                                              renormalize, 2.5f);
+    const float *own_bias = BIAS ? bias.data() : nullptr;
+    emu_launch({(unsigned)tokens, 1, 1}, SEGMENT ? 32 * WARPS : 32, 1, 0, [&] {
+        if constexpr (SEGMENT == 0)
+            stem_route_few<E, WARPS, SCORE, BIAS, BIAS && WARPS != 2>(logits.data(), own_bias, ids.data(), weights.data(), experts, k,
+                                                                      renormalize, 2.5f);
+        else
+            stem_route<E, WARPS, SEGMENT, SCORE, BIAS, BIAS && WARPS != 32, LIMIT, TOP2>(
+                logits.data(), own_bias, ids.data(), weights.data(), experts, k, groups, top ? top : groups, renormalize, 2.5f);
     });
     bool good = memcmp(ids.data(), ids_want.data(), ids.n * 4) == 0;
     for (size_t i = 0; i < weights.n; i++) {
@@ -448,6 +453,10 @@ int main()
         route<__half, 2, 8, STEM_SCORE_NONE, false, true, false>("none", 5, 60, 4, 4, 2, false, odd);
         route<float, 32, 16, STEM_SCORE_SIGMOID, false, false, true>("sigmoid", 2, 1000, 32, 1, 0, true, odd);
         route<float, 1, 32, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);
+        route<float, 1, 0, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);
+        route<float, 2, 0, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 4, 61, 6, 1, 0, false, odd);
+        route<bf16, 4, 0, STEM_SCORE_SOFTMAX, true, false, true>("softmax", 3, 128, 32, 1, 0, true, odd);
+        route<float, 4, 0, STEM_SCORE_NONE, false, false, true>("none", 3, 100, 7, 1, 0, true, odd);
     }
     printf("device code: %d of %d checks failed\n", failures, checks);
     return failures != 0;

@@ -104,43 +104,45 @@ static uint32_t segment_of(uint32_t warps, int64_t k)
     return segment;
 }
 
+enum { FEW = 128 }; /* experts that one warp takes */
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
     (void)t;
     const struct stem_tensor *logits = &c->operand[0];
     const char *score = stem_op_attr(c->def, c->attrs, "score")->text, *type = stem_stream_type(logits->dtype);
+    int64_t experts = logits->dim[1], k = int_attr(c->attrs, "k");
     int64_t groups = int_attr(c->attrs, "groups"), top = int_attr(c->attrs, "top_groups");
     bool limit = top && top < groups, top2 = !strcmp(stem_op_attr(c->def, c->attrs, "group_score")->text, "top2");
+    bool few = !limit && experts <= FEW, biased = has_bias(c), early = biased && c->constant >> 1 & 1;
     const char *upper = !strcmp(score, "softmax") ? "SOFTMAX" : !strcmp(score, "sigmoid") ? "SIGMOID" : "NONE";
-    uint32_t warps = (uint32_t)((logits->dim[1] + 31) / 32), segment = segment_of(warps, int_attr(c->attrs, "k"));
-    bool early = has_bias(c) && c->constant >> 1 & 1;
+    uint32_t warps = (uint32_t)((experts + 31) / 32), threads = few ? 32 : 32 * warps;
     *l = (struct stem_lowered){.work = STEM_WORK_LAUNCH,
                                .headers = {"common", "route"},
                                .grid = {(uint32_t)logits->dim[0], 1, 1},
-                               .block = {32 * warps, 1, 1},
+                               .block = {threads, 1, 1},
                                .waits = true};
-    l->kernel =
-        stem_arena_printf(a, "stem_route_%s_e%u_s%u_%s%s%s%s", stem_dtype_name(logits->dtype), warps * 32, segment, score,
-                          c->n_in < 2   ? ""
-                          : has_bias(c) ? "_bias"
-                                        : "_nobias",
-                          early ? "_w" : "",
-                          !limit ? ""
-                          : top2 ? "_top2"
-                                 : "_max");
     l->early = early ? 1u << 1 : 0;
-    const char *bias = c->n_in > 1 ? "const float *bias, " : "";
+    uint32_t segment = segment_of(warps, k);
+    const char *form = few ? "few" : stem_arena_printf(a, "s%u", segment), *given = c->n_in > 1 ? "const float *bias, " : "";
+    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s_%s%s%s%s", stem_dtype_name(logits->dtype), warps * 32, form, score,
+                                  c->n_in < 2 ? "" : biased ? "_bias" : "_nobias", early ? "_w" : "",
+                                  !limit ? "" : top2 ? "_top2" : "_max");
+    const char *terms = stem_arena_printf(a, "STEM_SCORE_%s, %s, %s", upper, biased ? "true" : "false", early ? "true" : "false");
+    const char *bias = biased ? "bias" : "nullptr";
+    const char *call =
+        few ? stem_arena_printf(a, "(void)groups;\n    (void)top_groups;\n    stem_route_few<%s, %u, %s>(logits, %s, ids, weights, "
+                                   "experts, k, renormalize, scale);", type, warps, terms, bias)
+            : stem_arena_printf(a, "stem_route<%s, %u, %u, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
+                                   "top_groups, renormalize, scale);", type, warps, segment, terms, limit ? "true" : "false",
+                                top2 || !limit ? "true" : "false", bias);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *logits, %sint *ids, float *weights, "
-        "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n"
-        "    stem_route<%s, %u, %u, STEM_SCORE_%s, %s, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
-        "top_groups, renormalize, scale);\n}\n",
-        32 * warps, l->kernel, type, bias, type, warps, segment, upper, has_bias(c) ? "true" : "false",
-        early ? "true" : "false", limit ? "true" : "false", top2 || !limit ? "true" : "false", has_bias(c) ? "bias" : "nullptr");
-    const int64_t v[] = {logits->dim[1], int_attr(c->attrs, "k"), groups, top ? top : groups,
-                         int_attr(c->attrs, "renormalize")};
+        "int experts, int k, int groups, int top_groups, int renormalize, float scale)\n{\n    %s\n}\n",
+        threads, l->kernel, type, given, call);
+    const int64_t v[] = {experts, k, groups, top ? top : groups, int_attr(c->attrs, "renormalize")};
     for (l->n_scalars = 0; l->n_scalars < 5; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = v[l->n_scalars]}};
     l->scalars[l->n_scalars++] =

@@ -7,8 +7,8 @@
  * all experts from below, so that few experts are left as candidates, and these are ranked against each other. With
  * fewer than k segments every expert is a candidate.
  *
- * Every block goes through all of this twice, first on numbers of its own while it waits for its predecessor: what
- * takes longest is fetching the instructions.
+ * Up to 128 experts are one warp's, which takes the greatest k times: few instructions, which all have to be fetched, and no
+ * barrier.
  */
 #ifndef STEM_ROUTE_CUH
 #define STEM_ROUTE_CUH
@@ -141,6 +141,21 @@ __device__ __forceinline__ void stem_route_place(stem_candidates *c, int at, int
     }
 }
 
+/* The weights of the k chosen, whose scores are the first k lanes'. */
+__device__ __forceinline__ void stem_route_weights(float own, int k, int renormalize, float scale, float *weights)
+{
+    int lane = threadIdx.x & 31;
+    if (renormalize) {
+        float sum = 1e-20f;
+#pragma unroll 8
+        for (int j = 0; j < k; j++)
+            sum += __shfl_sync(0xffffffffu, own, j);
+        own /= sum;
+    }
+    if (lane < k)
+        weights[lane] = own * scale;
+}
+
 /* Block: 32 * WARPS threads, an expert each; grid: tokens. k <= 32; SEGMENT divides 32. EARLY: bias is a weight. */
 template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool EARLY, bool LIMIT, bool TOP2>
 __device__ __forceinline__ void stem_route(const E *logits, const float *bias, int *ids, float *weights, int experts,
@@ -151,63 +166,118 @@ __device__ __forceinline__ void stem_route(const E *logits, const float *bias, i
     constexpr int segments = WARPS * (32 / SEGMENT);
     int tid = threadIdx.x, lane = tid & 31;
     bool inside = tid < experts;
-    float own_bias = BIAS && EARLY && inside ? bias[tid] : 0.0f;
-#pragma unroll 1
-    for (int real = 0; real < 2; real++) {
-        float score = (float)(tid * 40503 & 1023) * 0.001f;
-        if (tid == 0)
-            found.n = 0;
-        if (real) {
-            stem_wait();
-            stem_launch_dependents();
-            if (inside)
-                score = stem_float(stem_load_fresh(logits + (long long)blockIdx.x * experts + tid));
-            if (BIAS && !EARLY && inside)
-                own_bias = stem_load_fresh(bias + tid);
-        }
-        if (SCORE == STEM_SCORE_SOFTMAX)
-            score = stem_route_softmax<WARPS>(inside ? score : -STEM_INF, inside, shared);
-        if (SCORE == STEM_SCORE_SIGMOID)
-            score = 1.0f / (1.0f + expf(-score));
-        float choice = BIAS ? score + own_bias : score;
-        unsigned key = inside ? stem_route_key(choice) : 0;
-        if (LIMIT) {
-            __syncthreads();
-            shared[tid] = choice;
-            __syncthreads();
-            unsigned kept = stem_route_groups<TOP2>(shared, experts, groups, top_groups);
-            if (inside && !(kept >> (tid / (experts / groups)) & 1))
-                key = 0;
-        }
-        unsigned top = key;
-#pragma unroll
-        for (int d = SEGMENT / 2; d; d >>= 1) {
-            unsigned other = __shfl_xor_sync(0xffffffffu, top, d);
-            top = other > top ? other : top;
-        }
-        if (lane % SEGMENT == 0)
-            found.top[tid / SEGMENT] = top;
+    float own_bias = BIAS && EARLY && inside ? bias[tid] : 0.0f, score = 0.0f;
+    if (tid == 0)
+        found.n = 0;
+    stem_wait();
+    stem_launch_dependents();
+    if (inside)
+        score = stem_float(stem_load_fresh(logits + (long long)blockIdx.x * experts + tid));
+    if (BIAS && !EARLY && inside)
+        own_bias = stem_load_fresh(bias + tid);
+    if (SCORE == STEM_SCORE_SOFTMAX)
+        score = stem_route_softmax<WARPS>(inside ? score : -STEM_INF, inside, shared);
+    if (SCORE == STEM_SCORE_SIGMOID)
+        score = 1.0f / (1.0f + expf(-score));
+    float choice = BIAS ? score + own_bias : score;
+    unsigned key = inside ? stem_route_key(choice) : 0;
+    if (LIMIT) {
         __syncthreads();
-        stem_route_add(&found, key, stem_route_bound<segments>(found.top, k), score);
-        __syncwarp();
+        shared[tid] = choice;
         __syncthreads();
-        int n = found.n;
-        int *to = real ? ids + (long long)blockIdx.x * k : nullptr;
-        if (tid < n)
-            stem_route_place(&found, tid, n, k, to);
-        __syncwarp();
-        if (n > 32)
-            __syncthreads();
-        if (tid < 32) {
-            float own = lane < k ? found.chosen[lane] : 0.0f, sum = 1e-20f;
-#pragma unroll 8
-            for (int j = 0; j < k; j++)
-                sum += __shfl_sync(0xffffffffu, own, j);
-            if (real && lane < k)
-                weights[(long long)blockIdx.x * k + lane] = renormalize ? own / sum * scale : own * scale;
-        }
-        __syncthreads(); /* `found` is used again */
+        unsigned kept = stem_route_groups<TOP2>(shared, experts, groups, top_groups);
+        if (inside && !(kept >> (tid / (experts / groups)) & 1))
+            key = 0;
     }
+    unsigned top = key;
+#pragma unroll
+    for (int d = SEGMENT / 2; d; d >>= 1) {
+        unsigned other = __shfl_xor_sync(0xffffffffu, top, d);
+        top = other > top ? other : top;
+    }
+    if (lane % SEGMENT == 0)
+        found.top[tid / SEGMENT] = top;
+    __syncthreads();
+    stem_route_add(&found, key, stem_route_bound<segments>(found.top, k), score);
+    __syncwarp();
+    __syncthreads();
+    int n = found.n;
+    if (tid < n)
+        stem_route_place(&found, tid, n, k, ids + (long long)blockIdx.x * k);
+    __syncwarp();
+    if (n > 32)
+        __syncthreads();
+    if (tid < 32)
+        stem_route_weights(lane < k ? found.chosen[lane] : 0.0f, k, renormalize, scale, weights + (long long)blockIdx.x * k);
+}
+
+/* Block: a warp; a lane has EACH experts, of which there are at most 32 * EACH. */
+template <class E, int EACH, stem_score SCORE, bool BIAS, bool EARLY>
+__device__ __forceinline__ void stem_route_few(const E *logits, const float *bias, int *ids, float *weights, int experts,
+                                               int k, int renormalize, float scale)
+{
+    __shared__ float chosen[32];
+    int lane = threadIdx.x & 31, first = lane * EACH;
+    float score[EACH], own_bias[EACH];
+    unsigned key[EACH], top = 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        own_bias[i] = BIAS && EARLY && first + i < experts ? bias[first + i] : 0.0f;
+    stem_wait();
+    stem_launch_dependents();
+    logits += (long long)blockIdx.x * experts;
+    ids += (long long)blockIdx.x * k;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        bool inside = first + i < experts;
+        score[i] = inside ? stem_float(stem_load_fresh(logits + first + i)) : -STEM_INF;
+        if (BIAS && !EARLY && inside)
+            own_bias[i] = stem_load_fresh(bias + first + i);
+    }
+    if (SCORE == STEM_SCORE_SOFTMAX) {
+        float most = score[0], sum = 0.0f;
+#pragma unroll
+        for (int i = 1; i < EACH; i++)
+            most = fmaxf(most, score[i]);
+        most = stem_warp_max(most);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            score[i] = expf(score[i] - most);
+            sum += first + i < experts ? score[i] : 0.0f;
+        }
+        sum = stem_warp_sum(sum);
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            score[i] /= sum;
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (SCORE == STEM_SCORE_SIGMOID)
+            score[i] = 1.0f / (1.0f + expf(-score[i]));
+        key[i] = first + i < experts ? stem_route_key(BIAS ? score[i] + own_bias[i] : score[i]) : 0;
+        top = key[i] > top ? key[i] : top;
+    }
+#pragma unroll 1
+    for (int place = 0; place < k; place++) {
+        unsigned best = __reduce_max_sync(0xffffffffu, top);
+        int winner = __ffs(__ballot_sync(0xffffffffu, top == best)) - 1;
+        if (lane == winner) {
+            bool taken = false;
+            top = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                if (!taken && key[i] == best) {
+                    taken = true;
+                    key[i] = 0;
+                    ids[place] = first + i;
+                    chosen[place] = score[i];
+                }
+                top = key[i] > top ? key[i] : top;
+            }
+        }
+    }
+    __syncwarp();
+    stem_route_weights(lane < k ? chosen[lane] : 0.0f, k, renormalize, scale, weights + (long long)blockIdx.x * k);
 }
 
 #endif
