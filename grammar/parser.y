@@ -592,7 +592,7 @@ struct stem_ast *stem_parse(struct stem_arena *arena, struct stem_strtab *string
         return p.ast;
     }
     if (!stem_scan_open(&p))
-        abort(); /* out of memory */
+        stem_out_of_memory();
     yyparse(&p);
     stem_scan_close(&p);
     return p.ast;

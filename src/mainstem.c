@@ -130,9 +130,19 @@ static bool library_there(const struct stem_compiled *c, const struct stem_optio
     return o->matmul != STEM_MATMUL_AUTO || !c->plan || !stem_plan_has_matmul(c->plan) || stem_cublaslt_present();
 }
 
-/* `missing`: what is wrong before the options are looked at, or NULL. */
-static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options,
-                                const char *missing)
+/* What is returned when there is no memory for another one. */
+static struct stem_message exhausted_message = {.kind = STEM_MESSAGE_ERROR, .text = "out of memory"};
+static char exhausted_text[] = "mainstem: error: out of memory\n";
+static struct stem_jit exhausted = {.messages = &exhausted_message, .n = 1, .text = {.text = exhausted_text}};
+
+struct job {
+    struct stem_compile_args args;
+    const struct stem_program_options *options;
+    const char *missing; /* what is wrong before the options are looked at, or NULL */
+    struct stem_jit *done;
+};
+
+static struct stem_jit *compile_args(struct stem_compile_args a, const struct stem_program_options *options, const char *missing)
 {
     static const struct stem_program_options none;
     struct stem_jit *j = stem_xmalloc(sizeof *j);
@@ -164,6 +174,19 @@ static struct stem_jit *compile(struct stem_compile_args a, const struct stem_pr
     return j;
 }
 
+static void compile_job(void *user)
+{
+    struct job *job = user;
+    job->done = compile_args(job->args, job->options, job->missing);
+}
+
+/* A program that embeds the compiler goes on when memory runs out. */
+static struct stem_jit *compile(struct stem_compile_args a, const struct stem_program_options *options, const char *missing)
+{
+    struct job job = {a, options, missing, NULL};
+    return stem_arena_try(compile_job, &job) ? job.done : &exhausted;
+}
+
 struct stem_jit *stem_jit_file(const char *path, const struct stem_program_options *options)
 {
     return compile((struct stem_compile_args){.path = path}, options,
@@ -181,7 +204,7 @@ struct stem_jit *stem_jit_text(const char *name, const char *text, size_t len,
 
 void stem_jit_free(struct stem_jit *j)
 {
-    if (!j)
+    if (!j || j == &exhausted)
         return;
     stem_compiled_free(j->compiled);
     stem_out_free(&j->text);

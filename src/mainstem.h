@@ -45,7 +45,8 @@ struct stem_program_options {
     uint32_t max_errors;        /* 0: 20 */
 };
 
-/* Never NULL; failed if stem_jit_plan() is. Free with stem_jit_free. `options` may be NULL; nothing of it is kept. */
+/* Never NULL; failed if stem_jit_plan() is. Where host memory runs out, that is the message, and some of what was held
+ * meanwhile is lost. Free with stem_jit_free. `options` may be NULL; nothing of it is kept. */
 STEM_API struct stem_jit *stem_jit_file(const char *path, const struct stem_program_options *options);
 /* `name` is what messages call the text. */
 STEM_API struct stem_jit *stem_jit_text(const char *name, const char *text, size_t len,

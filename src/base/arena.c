@@ -23,13 +23,26 @@ struct try {
 };
 
 static __thread struct try *trying;
+static void (*on_out_of_memory)(const char *what);
 
-_Noreturn static void out_of_memory(const char *message)
+_Noreturn static void give_up(const char *what)
 {
     if (trying)
         longjmp(trying->back, 1);
-    fputs(message, stderr);
+    if (on_out_of_memory)
+        on_out_of_memory(what);
+    fprintf(stderr, "mainstem: %s\n", what);
     abort();
+}
+
+void stem_out_of_memory(void)
+{
+    give_up("out of memory");
+}
+
+void stem_on_out_of_memory(void (*handler)(const char *what))
+{
+    on_out_of_memory = handler;
 }
 
 /* Arenas that outlive the work belong to whoever tries around it. */
@@ -68,7 +81,7 @@ void *stem_xmalloc(size_t bytes)
 {
     void *p = malloc(bytes ? bytes : 1);
     if (!p)
-        out_of_memory("mainstem: out of memory\n");
+        stem_out_of_memory();
     return p;
 }
 
@@ -76,7 +89,7 @@ void *stem_xrealloc(void *p, size_t bytes)
 {
     void *moved = realloc(p, bytes ? bytes : 1);
     if (!moved)
-        out_of_memory("mainstem: out of memory\n");
+        stem_out_of_memory();
     return moved;
 }
 
@@ -118,7 +131,7 @@ OBSTACK_ARITHMETIC void *stem_arena_alloc(struct stem_arena *a, size_t bytes)
 {
     /* obstack's own size type is int in older glibc: refuse what it would truncate. */
     if (bytes > INT32_MAX / 2)
-        out_of_memory("mainstem: one allocation of more than 1 GiB\n");
+        give_up("out of memory: one allocation of more than 1 GiB");
     void *p = obstack_alloc(&a->stack, (int)(bytes ? bytes : 1));
     memset(p, 0, bytes);
     a->bytes += bytes;

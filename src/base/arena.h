@@ -37,7 +37,12 @@ size_t stem_arena_bytes(const struct stem_arena *a);
 #define STEM_NEW(arena, T) ((T *)stem_arena_alloc((arena), sizeof(T)))
 #define STEM_NEW_ARRAY(arena, T, n) ((T *)stem_arena_alloc((arena), sizeof(T) * (size_t)(n)))
 
-/* malloc family for things that no arena owns; they abort when memory runs out, or end the work that is tried. */
+/* Memory has run out: ends the work that is tried; else calls the handler, which must not return; else aborts. */
+void stem_out_of_memory(void) __attribute__((noreturn));
+/* For a program, before it starts threads. NULL, the default: none. */
+void stem_on_out_of_memory(void (*handler)(const char *what));
+
+/* malloc family for things that no arena owns; where memory runs out, stem_out_of_memory. */
 void *stem_xmalloc(size_t bytes);
 void *stem_xrealloc(void *p, size_t bytes);
 

@@ -83,7 +83,9 @@ static bool path_in(const char *dir, const char *name, const char *suffix, char 
 static bool write_plan(const struct stem_plan *plan, const char *dir)
 {
     char path[PATH_MAX], *json = stem_plan_to_json(plan);
-    bool fine = json && path_in(dir, plan->name, ".plan.json", path) && stem_cli_write(path, json, strlen(json));
+    if (!json)
+        stem_out_of_memory();
+    bool fine = path_in(dir, plan->name, ".plan.json", path) && stem_cli_write(path, json, strlen(json));
     free(json);
     return fine;
 }

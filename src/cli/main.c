@@ -4,9 +4,11 @@
  */
 #include "cli/cli.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "config.h"
 
@@ -30,6 +32,13 @@ static void help(FILE *f)
           f);
 }
 
+/* What was printed so far is kept: it is right as far as it goes. */
+static void out_of_memory(const char *what)
+{
+    stem_cli_error("%s", what);
+    exit(STEM_EXIT_WORLD);
+}
+
 static int unknown(const char *word)
 {
     const char *names[N_COMMANDS];
@@ -49,6 +58,8 @@ static int unknown(const char *word)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = STEM_EXIT_USAGE;
+    stem_on_out_of_memory(out_of_memory);
+    json_set_alloc_funcs(stem_xmalloc, free);
     if (argc < 2) {
         help(stderr);
         return STEM_EXIT_USAGE;

@@ -17,6 +17,14 @@ struct maker {
     bool used[2];    /* what the stream has last is a kernel of ours */
 };
 
+static void *take(struct stem_plan *p, size_t bytes)
+{
+    void *at = p ? stem_plan_alloc(p, bytes) : NULL;
+    if (!at)
+        stem_out_of_memory();
+    return at;
+}
+
 static const struct stem_plan_variant *variant_of(const struct tune_op *o)
 {
     return &o->program->exec.plan->variants[o->variant];
@@ -62,7 +70,7 @@ static void launch(struct maker *m, const struct tune_op *o, uint32_t which, uin
 {
     const struct stem_plan_op *op = op_of(o);
     struct stem_plan_operand *operands =
-        stem_plan_alloc(m->p, (op->n_operands + (size_t)1) * sizeof *operands);
+        take(m->p, (op->n_operands + (size_t)1) * sizeof *operands);
     uint32_t set = m->set[which]++ % o->n_sets, index = m->v->n_ops++;
     for (uint32_t k = 0; k < op->n_operands; k++) {
         operands[k] = op->operands[k];
@@ -115,7 +123,7 @@ static void set_edges(struct maker *m)
     uint32_t n = stem_plan_derive_edges(m->v, m->p->n_streams, &derived);
     if (n == STEM_NONE)
         return;
-    struct stem_plan_edge *edges = stem_plan_alloc(m->p, (n + (size_t)1) * sizeof *edges);
+    struct stem_plan_edge *edges = take(m->p, (n + (size_t)1) * sizeof *edges);
     memcpy(edges, derived, n * sizeof *edges);
     m->v->edges = edges;
     m->v->n_edges = n;
@@ -129,10 +137,10 @@ struct stem_plan *tune_plan(const struct tune_run *r, struct stem_arena *arena, 
     struct maker m = {.r = r, .p = stem_plan_new()};
     size_t n_buffers = (size_t)r->a->n_sets * op_of(r->a)->n_operands + (r->b ? (size_t)r->b->n_sets * op_of(r->b)->n_operands : 0),
            n_ops = 3 * (size_t)r->times_a + r->times_b;
-    m.v = stem_plan_alloc(m.p, sizeof *m.v);
-    m.buffers = stem_plan_alloc(m.p, (n_buffers + 1) * sizeof *m.buffers);
-    m.ops = stem_plan_alloc(m.p, (n_ops + 1) * sizeof *m.ops);
-    m.steps = stem_plan_alloc(m.p, (3 * n_ops + 8) * sizeof *m.steps);
+    m.v = take(m.p, sizeof *m.v);
+    m.buffers = take(m.p, (n_buffers + 1) * sizeof *m.buffers);
+    m.ops = take(m.p, (n_ops + 1) * sizeof *m.ops);
+    m.steps = take(m.p, (3 * n_ops + 8) * sizeof *m.steps);
     m.address = STEM_NEW_ARRAY(arena, uint64_t, n_buffers + 1);
     *m.p = (struct stem_plan){.version = STEM_PLAN_VERSION, .name = from->name, .source = from->source, .sm = from->sm, .cuda = from->cuda,
                               .kernels = from->kernels, .n_kernels = from->n_kernels, .streams = streams,
@@ -143,7 +151,7 @@ struct stem_plan *tune_plan(const struct tune_run *r, struct stem_arena *arena, 
     m.v->n_events = r->b ? 2 : 0;
     build(&m);
     m.p->n_external = m.v->n_buffers;
-    struct stem_plan_segment *segment = stem_plan_alloc(m.p, sizeof *segment);
+    struct stem_plan_segment *segment = take(m.p, sizeof *segment);
     *segment = (struct stem_plan_segment){.n_ops = m.v->n_ops, .n_steps = m.v->n_steps};
     m.v->segments = segment;
     m.v->n_segments = 1;

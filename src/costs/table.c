@@ -3,6 +3,7 @@
  * The table itself: entries by key, pairs by their entries.
  */
 #include <string.h>
+#define uthash_malloc(n) stem_xmalloc(n)
 #include <uthash.h>
 
 #include "costs/costs.h"

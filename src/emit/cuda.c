@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define uthash_malloc(n) stem_xmalloc(n)
 #include <uthash.h>
 
 struct kernel {

@@ -24,7 +24,7 @@ void *stem_emit_array(struct stem_plan *plan, size_t n, size_t size)
 {
     void *a = stem_plan_alloc(plan, n ? n * size : 1);
     if (!a)
-        stem_emit_bug("out of memory");
+        stem_out_of_memory();
     return a;
 }
 
@@ -36,7 +36,7 @@ static const char *plan_text(struct emitter *e, const char *s)
     while (e->text.len <= y.n)
         stem_vec_push(&e->text, NULL);
     if (!e->text.at[y.n] && !(e->text.at[y.n] = stem_plan_strdup(e->plan, s)))
-        stem_emit_bug("out of memory");
+        stem_out_of_memory();
     return e->text.at[y.n];
 }
 
@@ -412,7 +412,7 @@ struct stem_plan *stem_emit_plan(const struct stem_program *const *programs, uin
     struct emitter e = {.plan = stem_plan_new(), .options = options, .arena = stem_arena_new(),
                         .lowering = stem_arena_new(), .cuda = stem_cuda_new(), .texts = stem_strtab_new()};
     if (!e.plan)
-        stem_emit_bug("out of memory");
+        stem_out_of_memory();
     emit_shared(&e, programs[0]);
     emit_streams(&e, programs, n);
     struct stem_plan_variant *variants = STEM_PLAN_ARRAY(e.plan, struct stem_plan_variant, n);

@@ -5,6 +5,7 @@
  */
 #include "emit/part.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +150,10 @@ void stem_emit_steps(struct part *t)
 void stem_emit_edges(struct part *t)
 {
     struct stem_plan_edge *edges = NULL;
+    errno = 0;
     uint32_t n = stem_plan_derive_edges(t->v, t->e->plan->n_streams, &edges);
+    if (n == STEM_NONE && errno == ENOMEM)
+        stem_out_of_memory();
     if (n == STEM_NONE)
         stem_emit_bug("the steps refer to something that does not exist");
     struct stem_plan_edge *copy = STEM_PLAN_ARRAY(t->e->plan, struct stem_plan_edge, n);

@@ -168,7 +168,7 @@ void stem_check_memory_new(struct stem_check *c)
     m->through = calloc(cells + 1, sizeof *m->through);
     m->reader = calloc((size_t)cells * c->plan->n_streams + 1, sizeof *m->reader);
     if (!m->writer || !m->through || !m->reader)
-        abort();
+        stem_out_of_memory();
 }
 
 void stem_check_memory_free(struct stem_check *c)

@@ -73,6 +73,11 @@ FAKECUDA_JIT = %D%/jit.c %D%/jit.h %D%/plan_builtin.c %D%/plan_runner.c %D%/plan
 %C%_test_jit_SOURCES = %D%/test_jit.c $(FAKECUDA_JIT)
 %C%_test_jit_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -I$(top_srcdir)/runtime
 %C%_test_jit_LDADD = libfakecuda.la libstem-core.la libstem-rt.la -lcunit -lpthread
+FAKECUDA_TESTS += %D%/test_exhausted
+%C%_test_exhausted_SOURCES = %D%/test_exhausted.c src/mainstem.c
+%C%_test_exhausted_CPPFLAGS = $(FAKECUDA_RT_CPPFLAGS) -I$(top_srcdir)/runtime
+%C%_test_exhausted_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc
+%C%_test_exhausted_LDADD = libstem-core.la libstem-rt.la -lcunit -lpthread
 FAKECUDA_TESTS += %D%/test_matmul
 %C%_test_matmul_SOURCES = %D%/test_matmul.c %D%/plan_builtin.c %D%/plan_runner.c %D%/plan_runner.h src/mainstem.c
 %C%_test_matmul_CPPFLAGS = $(%C%_test_jit_CPPFLAGS)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What goes wrong around the compiler: memory that runs out, outputs that cannot be written, input that is no text or no
+# JSON, options that a command cannot honour. Each has a documented status and says what to do; nothing ends by a signal.
+set -u
+: "${MAINSTEM:?}" "${SRCDIR:?}"
+work=$(mktemp -d) || exit 99
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+export MAINSTEM_CACHE=$work/cache
+unset MAINSTEM_COSTS
+moe=$SRCDIR/examples/dual_stream_moe.stem
+n=0 failed=0
+
+# expect STATUS 'pattern' arguments...: the pattern (extended, "" for any) must occur in what is printed.
+expect() {
+    local status=$1 pattern=$2 out got
+    shift 2
+    n=$((n + 1))
+    out=$("$MAINSTEM" "$@" 2>&1 </dev/null)
+    got=$?
+    if [ $got != "$status" ] || { [ -n "$pattern" ] && ! grep -qE -- "$pattern" <<<"$out"; }; then
+        echo "mainstem $*: exit $got, expected $status and /$pattern/; it said:"
+        sed 's/^/    /' <<<"$out"
+        failed=$((failed + 1))
+    fi
+}
+wrong() {
+    echo "$*"
+    failed=$((failed + 1))
+}
+
+# ---- memory ----
+
+# KIB SUFFIX COMMAND...: within so much address space it works, or says that memory ran out. Counts the latter.
+short=0
+within() {
+    local limit=$1 got
+    shift
+    n=$((n + 1))
+    (ulimit -v "$limit" && exec "$MAINSTEM" "$@") >"$work/out" 2>&1 </dev/null
+    got=$?
+    if [ $got = 3 ] && grep -q '^mainstem: error: out of memory' "$work/out"; then
+        short=$((short + 1))
+    elif [ $got != 0 ]; then
+        wrong "mainstem $* within $limit KiB: exit $got; it said:" "$(head -c 400 "$work/out")"
+    fi
+}
+"$MAINSTEM" compile "$moe" -D LAYERS=400 -q -o "$work/big" --emit=plan || exit 99
+if (ulimit -v 100000 && exec "$MAINSTEM" --version) >"$work/out" 2>&1; then # not with AddressSanitizer, which takes terabytes
+    for limit in 14000 17000 20000 23000 26000 29000 32000; do
+        within $limit compile "$moe" -D LAYERS=400
+        within $limit verify "$work/big/dual_stream_moe.plan.json"
+        within $limit report "$moe" -D LAYERS=400 -o "$work/page.html"
+    done
+    [ $short -ge 6 ] || wrong "memory ran out $short times only: the limits are no test"
+fi
+
+echo "$((n - failed)) of $n as they should be"
+[ $failed = 0 ]
