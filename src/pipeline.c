@@ -178,6 +178,11 @@ static void expand_all(struct stem_compiled *c, const struct stem_compile_args *
 
 static void make_programs(struct stem_compiled *c, const struct stem_compile_args *a, double *t)
 {
+    if (a->from_ir && (a->n_defines || a->n_dims)) {
+        stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "%s is for .stem files: a program in IR has its sizes already",
+                   a->n_defines ? "-D" : "--dim");
+        return;
+    }
     if (a->from_ir) {
         struct stem_program *p = stem_program_read(c->strings, c->source, c->diags);
         if (p)

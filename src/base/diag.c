@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "base/width.h"
 
 struct record {
     struct stem_diag d;
@@ -166,53 +167,78 @@ static bool nowhere(struct stem_span at)
     return at.begin == UINT32_MAX;
 }
 
-/* How many bytes the character at i has; 0 if it is no UTF-8, or a control character. */
-static uint32_t character(const char *line, uint32_t i, uint32_t end)
+/* How many bytes the character at the start of s has; 0 if it is no UTF-8, a control character, or one that would turn
+ * the direction of the line. */
+static uint32_t character(const char *s, uint32_t left)
 {
-    unsigned char c = (unsigned char)line[i];
-    uint32_t n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-    if ((c < 0x20 && c != '\t') || c == 0x7f || n > end - i)
+    const unsigned char *u = (const unsigned char *)s;
+    uint32_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
+    if ((u[0] < 0x20 && u[0] != '\t') || u[0] == 0x7f || n > left)
         return 0;
     for (uint32_t k = 1; k < n; k++)
-        if (((unsigned char)line[i + k] & 0xc0) != 0x80)
+        if ((u[k] & 0xc0) != 0x80)
             return 0;
-    return c == 0xc2 && (unsigned char)line[i + 1] < 0xa0 ? 0 : n;
+    bool control = u[0] == 0xc2 && u[1] < 0xa0;
+    bool turns = u[0] == 0xe2 && ((u[1] == 0x80 && u[2] >= 0xaa && u[2] <= 0xae) || (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
+    return control || turns ? 0 : n;
 }
 
-/* Byte i belongs to a character that began before it, and so has no column of its own. */
-static bool continues(const char *line, uint32_t begin, uint32_t i, uint32_t end)
+/* Of a character of n bytes that is no tab. */
+static uint32_t columns_of(const char *s, uint32_t n)
 {
-    for (uint32_t k = 1; k < 4 && i >= begin + k; k++) {
-        uint32_t n = character(line, i - k, end);
-        if (n)
-            return n > k;
-    }
-    return false;
+    static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t c = (unsigned char)s[0] & lead[n];
+    for (uint32_t k = 1; k < n; k++)
+        c = c << 6 | ((unsigned char)s[k] & 0x3f);
+    return stem_width(c);
 }
 
-/* The line, then carets under the span (to the end of its first line). Control bytes, and what is no UTF-8, would spoil
- * the terminal and the alignment, so each is shown as one '?'; tabs are kept on both lines. */
+static void repeat(struct stem_out *o, char c, uint32_t n)
+{
+    while (n-- > 0)
+        stem_out_char(o, c);
+}
+
+/* Prints what begins at s at this column of the terminal; returns its bytes, *columns how many columns it took. Tabs become
+ * spaces; what is no character, and would spoil the terminal and the alignment, one '?' for each byte. */
+static uint32_t print_character(const char *s, uint32_t left, uint32_t column, uint32_t *columns, struct stem_out *o)
+{
+    uint32_t n = character(s, left);
+    *columns = n == 0 ? 1 : *s == '\t' ? 8 - column % 8 : columns_of(s, n);
+    if (n == 0)
+        stem_out_char(o, '?');
+    else if (*s == '\t')
+        repeat(o, ' ', *columns);
+    else
+        stem_out_bytes(o, s, n);
+    return n ? n : 1;
+}
+
+/* The line, then carets under the span (to the end of its first line). */
 static void print_snippet(const struct stem_source *s, struct stem_span at, const char *color, const char *off,
                           struct stem_out *o)
 {
     struct stem_place p = stem_source_place(s, at.begin);
-    uint32_t len;
+    uint32_t len, begin = p.column - 1, end = begin + (at.end > at.begin ? at.end - at.begin : 1);
     const char *line = stem_source_line(s, p.line, &len);
-    uint32_t from = p.column > 160 ? p.column - 80 : 1; /* very long lines: a window */
-    uint32_t to = len < from + 200 ? len : from + 200;
-    stem_out_printf(o, "%5u | ", p.line);
-    for (uint32_t i = from - 1; i < to; i++)
-        stem_out_char(o, character(line, i, to) || continues(line, from - 1, i, to) ? line[i] : '?');
-    stem_out_str(o, "\n      | ");
-    uint32_t width = at.end > at.begin ? at.end - at.begin : 1, column = p.column;
-    for (uint32_t i = from; i < column; i++)
-        if (i > to || !continues(line, from - 1, i - 1, to)) /* one column for each UTF-8 character */
-            stem_out_char(o, i <= len && line[i - 1] == '\t' ? '\t' : ' ');
+    uint32_t from = begin >= 160 ? begin - 80 : 0; /* very long lines: a window */
+    while (from > 0 && begin - from < 84 && from < len && ((unsigned char)line[from] & 0xc0) == 0x80)
+        from--; /* to the start of a character */
+    uint32_t to = len < from + 201 ? len : from + 201, column = 0, before = 0, under = 0, columns;
+    char number[16];
+    int gutter = snprintf(number, sizeof number, "%5u", p.line);
+    stem_out_printf(o, "%s | ", number);
+    for (uint32_t i = from; i < to; column += columns) {
+        bool is_before = i < begin, is_under = !is_before && i < end;
+        i += print_character(line + i, len - i, column, &columns, o);
+        before += is_before ? columns : 0;
+        under += is_under ? columns : 0;
+    }
+    stem_out_printf(o, "\n%*s | ", gutter, "");
+    repeat(o, ' ', before);
     stem_out_str(o, color);
     stem_out_char(o, '^');
-    for (uint32_t i = 1; i < width && column + i <= to; i++)
-        if (!continues(line, from - 1, column + i - 1, to))
-            stem_out_char(o, '~');
+    repeat(o, '~', under > 1 ? under - 1 : 0);
     stem_out_str(o, off);
     stem_out_char(o, '\n');
 }

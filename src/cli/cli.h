@@ -42,6 +42,8 @@ struct stem_cli_compile {
     bool time_passes, verify_each, list_passes, no_warnings, explain_streams;
     int color; /* -1: if stderr is a terminal */
     char **defines, **dims;
+    const char *given[32]; /* long names of the options that were given, each once */
+    uint32_t n_given;
 };
 
 extern const struct argp stem_cli_compile_argp; /* its input is a struct stem_cli_compile */
@@ -52,6 +54,10 @@ void stem_cli_compile_free(struct stem_cli_compile *c);
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
 /* For a command that needs what the passes make: false after an error message if options leave some of them out. */
 bool stem_cli_whole(const struct stem_cli_compile *c);
+/* For what an option would have no effect on: false after an error message if one of `names` (NULL-terminated) was given. */
+bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, const char *why);
+/* The same for a plan, which is compiled already: only --color is left. */
+bool stem_cli_takes_plan(const struct stem_cli_compile *c);
 /* For a command that found no GPU: compiles all the same, since faults of the input and of the command line come first. False
  * if there were some, with *status the exit status. */
 bool stem_cli_compiles(const struct stem_cli_compile *c, int *status);

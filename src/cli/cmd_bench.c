@@ -94,10 +94,13 @@ static const struct argp argp = {options, parse, "FILE",
 /* The schedules are what is compared: an option that is of one of them would be without effect. */
 static bool is_sensible(const struct bench_options *o)
 {
-    if (!o->compile.args.options.one_stream)
-        return stem_cli_whole(&o->compile);
-    stem_cli_error("bench compares one stream with others: for it alone --ways=one, not --one-stream");
-    return false;
+    static const char *const schedule[] = {"order", "pdl", NULL}, *const arch[] = {"arch", NULL};
+    if (o->compile.args.options.one_stream) {
+        stem_cli_error("bench compares one stream with others: for it alone --ways=one, not --one-stream");
+        return false;
+    }
+    return stem_cli_takes(&o->compile, schedule, "bench compares the schedules: --ways chooses some of them") &&
+           stem_cli_takes(&o->compile, arch, "bench compiles for the GPU that is there") && stem_cli_whole(&o->compile);
 }
 
 static double seconds(void)

@@ -183,6 +183,8 @@ int stem_cmd_diff(int argc, char **argv)
     if (d.n_to && is_plan(d.path[1])) {
         stem_cli_error("--to is for programs: '%s' is compiled already", d.path[1]);
         status = STEM_EXIT_USAGE;
+    } else if (is_plan(d.path[0]) && is_plan(d.path[1]) && (d.compile.args.path = d.path[0], !stem_cli_takes_plan(&d.compile))) {
+        status = STEM_EXIT_USAGE;
     } else if (open_side(d.path[0], &d.compile, arena, &a, &status) &&
                open_side(d.path[1], &d.to, arena, &b, &status)) {
         status = compare(&d, plan_of(&a), plan_of(&b), arena);

@@ -149,7 +149,7 @@ int stem_cmd_report(int argc, char **argv)
     size_t len = strlen(args.compile.args.path);
     int status;
     if (len > 5 && !strcmp(args.compile.args.path + len - 5, ".json")) {
-        status = report_json(&args);
+        status = stem_cli_takes_plan(&args.compile) ? report_json(&args) : STEM_EXIT_USAGE;
     } else {
         struct stem_compiled *c = stem_cli_compile(&args.compile, &status);
         if (c && c->plan) {

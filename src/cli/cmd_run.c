@@ -44,7 +44,7 @@ static const struct argp_option options[] = {
     {"save", OPT_SAVE, "FILE", 0, "Write outputs, state and what was written in place to a .safetensors file", 11},
     {"verbose", 'v', 0, 0, "List every state, however many there are", 11},
     {"memory", OPT_POOL, "MODE", 0, "slab (default), pool", 11},
-    {"orders", OPT_ORDERS, "N", 0, "CPU: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
+    {"orders", OPT_ORDERS, "N", 0, "On the CPU device: run N random legal orders as well, with poisoned memory, and compare their bits", 12},
     {"compare", OPT_COMPARE, "cpu", 0, "GPU: compare each op with its CPU reference on the same inputs", 12},
     {"audit", OPT_AUDIT, 0, 0, "GPU: count lanes by CUPTI kernel records; fail if they are not the plan's", 12},
     {"profile", OPT_PROFILE, "FILE", OPTION_ARG_OPTIONAL,
@@ -82,6 +82,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     static const char *const memories[] = {"slab", "pool", NULL};
     static const char *const oracles[] = {"cpu", NULL};
     struct stem_run *r = state->input;
+    r->for_gpu = key == OPT_BY      ? "by"
+                 : key == OPT_ITERS ? "iters"
+                 : key == OPT_POOL  ? "memory"
+                 : key == OPT_INDEX ? "gpu"
+                                    : r->for_gpu;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; return 0;
     case OPT_DEVICE: r->device = (enum stem_run_device)word(state, arg, "--device", devices); return 0;
@@ -126,6 +131,10 @@ static bool fits_device(const struct stem_run *r)
         stem_cli_error("--audit, --chaos, --compare and --poison need a GPU; on the CPU device use --orders=N");
         return false;
     }
+    if (r->device == STEM_RUN_CPU && r->for_gpu) {
+        stem_cli_error("--%s is for a GPU: it would change nothing on the CPU device", r->for_gpu);
+        return false;
+    }
     if (r->device == STEM_RUN_GPU && r->orders) {
         stem_cli_error("--orders is for the CPU device; on a GPU use --chaos");
         return false;
@@ -147,12 +156,16 @@ int stem_cmd_run(int argc, char **argv)
     stem_cli_compile_init(&r.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &r);
     int status = STEM_EXIT_USAGE;
+    if (r.device == STEM_RUN_AUTO && r.orders)
+        r.device = STEM_RUN_CPU; /* who asks for orders means that device */
     if (fits_device(&r) && stem_cli_whole(&r.compile)) {
         bool no_gpu = r.device == STEM_RUN_CPU;
         bool save = !r.save || stem_cli_can_write(r.save);
         status = STEM_EXIT_WORLD;
         if (save && !no_gpu)
             status = stem_run_gpu(&r, &no_gpu);
+        if (save && no_gpu && r.for_gpu)
+            fprintf(stderr, "mainstem: note: there is no GPU, for which --%s is\n", r.for_gpu);
         if (save && no_gpu)
             status = stem_run_cpu(&r);
     }

@@ -201,10 +201,13 @@ static int run(struct options *o, struct stem_gpu *g, struct tune_program *p, st
 /* The ops of all schedules are measured: an option that is of one of them would be without effect. */
 static bool is_sensible(const struct options *o)
 {
-    if (!o->compile.args.options.one_stream)
-        return stem_cli_whole(&o->compile);
-    stem_cli_error("tune measures the ops of every schedule: --one-stream is for those that read its table");
-    return false;
+    static const char *const costs[] = {"costs", NULL}, *const arch[] = {"arch", NULL};
+    if (o->compile.args.options.one_stream) {
+        stem_cli_error("tune measures the ops of every schedule: --one-stream is for those that read its table");
+        return false;
+    }
+    return stem_cli_takes(&o->compile, costs, "tune makes the table: -o FILE names it") &&
+           stem_cli_takes(&o->compile, arch, "tune compiles for the GPU that is there") && stem_cli_whole(&o->compile);
 }
 
 int stem_cmd_tune(int argc, char **argv)

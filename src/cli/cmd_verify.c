@@ -94,7 +94,7 @@ int stem_cmd_verify(int argc, char **argv)
     if (!stem_cli_whole(&c)) {
         /* said already */
     } else if (len > 5 && !strcmp(c.args.path + len - 5, ".json")) {
-        status = verify_json(c.args.path, c.color);
+        status = stem_cli_takes_plan(&c) ? verify_json(c.args.path, c.color) : STEM_EXIT_USAGE;
     } else {
         c.args.no_verify = true; /* here the verifier's verdict is the output */
         struct stem_compiled *r = stem_cli_compile(&c, &status);

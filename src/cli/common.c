@@ -224,9 +224,22 @@ static void list_passes(void)
         printf("%-10s %s\n", all[i]->name, all[i]->blurb);
 }
 
+static void remember(struct stem_cli_compile *c, int key)
+{
+    const struct argp_option *o = options;
+    while (o->name && o->key != key)
+        o++;
+    for (uint32_t i = 0; i < c->n_given; i++)
+        if (o->name == c->given[i])
+            return;
+    if (o->name && c->n_given < sizeof c->given / sizeof *c->given)
+        c->given[c->n_given++] = o->name;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct stem_cli_compile *c = state->input;
+    remember(c, key);
     error_t e = parse_schedule(key, arg, state, &c->args.options);
     if (e == ARGP_ERR_UNKNOWN)
         e = parse_steps(key, arg, state, c);

@@ -175,6 +175,27 @@ bool stem_cli_whole(const struct stem_cli_compile *c)
     return false;
 }
 
+bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, const char *why)
+{
+    for (uint32_t i = 0; i < c->n_given; i++)
+        for (const char *const *name = names; *name; name++)
+            if (!strcmp(*name, c->given[i])) {
+                stem_cli_error("--%s: %s", *name, why);
+                return false;
+            }
+    return true;
+}
+
+bool stem_cli_takes_plan(const struct stem_cli_compile *c)
+{
+    for (uint32_t i = 0; i < c->n_given; i++)
+        if (strcmp(c->given[i], "color")) {
+            stem_cli_error("--%s is for programs: '%s' is compiled already", c->given[i], c->args.path);
+            return false;
+        }
+    return true;
+}
+
 bool stem_cli_compiles(const struct stem_cli_compile *c, int *status)
 {
     struct stem_cli_compile quiet = *c;

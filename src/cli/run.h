@@ -20,6 +20,7 @@ struct stem_run {
     bool compare;         /* GPU: each op against its CPU reference */
     bool audit, poison, chaos, pool, profile;
     bool verbose;         /* list every state */
+    const char *for_gpu;  /* one of --by, --iters, --memory, --gpu that was given, or NULL */
     const char *profile_path; /* NULL: the default */
     uint32_t device_index;
     const char **weights; /* .safetensors files */

@@ -54,5 +54,30 @@ if (ulimit -v 100000 && exec "$MAINSTEM" --version) >"$work/out" 2>&1; then # no
     [ $short -ge 6 ] || wrong "memory ran out $short times only: the limits are no test"
 fi
 
+# ---- options that would change nothing ----
+small='-D LAYERS=1 -D SETS=1 -D HIDDEN=64 -D EXPERTS=4 -D TOPK=2 -D INTER=32'
+plan=$work/big/dual_stream_moe.plan.json
+"$MAINSTEM" compile "$moe" -q --print-after=expand >"$work/moe.ir" || exit 99
+expect 2 'order: bench compares the schedules: --ways chooses' bench "$moe" --order=program
+expect 2 'pdl: bench compares the schedules' bench "$moe" --pdl=off
+expect 2 'arch: bench compiles for the GPU that is there' bench "$moe" --arch=sm_80
+expect 2 'costs: tune makes the table: -o FILE names it' tune "$moe" --costs=none
+expect 2 'arch: tune compiles for the GPU' tune "$moe" --arch=sm_80
+expect 2 "order is for programs: '.*json' is compiled already" verify "$plan" --order=program
+expect 2 'define is for programs' report "$plan" -D LAYERS=1
+expect 2 'dim is for programs' diff "$plan" "$plan" --dim T=1
+expect 0 'do the same' diff "$plan" "$plan" --color=never
+expect 2 'dim is for .stem files' compile "$work/moe.ir" --from=ir --dim T=4
+expect 2 'D is for .stem files' compile "$work/moe.ir" --from=ir -D LAYERS=4
+for option in --by=nodes --iters=3 --memory=pool --gpu=0; do
+    # shellcheck disable=SC2086
+    expect 2 "${option%=*} is for a GPU" run "$moe" $small --device=cpu $option
+done
+# shellcheck disable=SC2086
+{
+    MAINSTEM_LIBCUDA=/nowhere expect 0 'note: there is no GPU, for which --iters is' run "$moe" $small --iters=3
+    expect 0 '2 random legal orders' run "$moe" $small --orders=2
+}
+
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

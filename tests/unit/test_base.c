@@ -102,11 +102,11 @@ static void carets(void)
     struct stem_out o = {0};
     stem_diags_print(q, (struct stem_diag_style){0}, &o);
     UNIT_SAME_TEXT(stem_out_text(&o), "m.stem:1:9: error: unknown op 'lin' [STEM1203]\n"
-                                      "    1 | \tx = \xc3\xa4 lin(y);\n"
-                                      "      | \t      ^~~\n"
+                                      "    1 |         x = \xc3\xa4 lin(y);\n"
+                                      "      |               ^~~\n"
                                       "m.stem:1:2: note: for this\n"
-                                      "    1 | \tx = \xc3\xa4 lin(y);\n"
-                                      "      | \t^\n"
+                                      "    1 |         x = \xc3\xa4 lin(y);\n"
+                                      "      |         ^\n"
                                       "      = help: did you mean 'linear'?\n");
     CU_ASSERT_EQUAL(stem_diags_errors(q), 1);
     for (int i = 0; i < 3; i++)
@@ -118,5 +118,55 @@ static void carets(void)
     stem_arena_free(a);
 }
 
+/* What is printed of the span that "lin" is in the text: two lines. */
+static const char *snippet(const char *text, uint32_t blank_lines)
+{
+    static struct stem_out o;
+    struct stem_arena *a = stem_arena_new();
+    struct stem_diags *q = stem_diags_new(2);
+    struct stem_out all = {0};
+    for (uint32_t i = 0; i < blank_lines; i++)
+        stem_out_char(&all, '\n');
+    stem_out_str(&all, text);
+    struct stem_source *s = stem_source_new(a, "m", stem_out_text(&all), all.len);
+    uint32_t at = (uint32_t)(strstr(stem_out_text(&all), "lin") - stem_out_text(&all));
+    stem_diags_set_source(q, s);
+    stem_error(q, (enum stem_diag_id)1203, (struct stem_span){at, at + 3}, "x");
+    stem_out_free(&o);
+    o = (struct stem_out){0};
+    stem_diags_print(q, (struct stem_diag_style){0}, &o);
+    stem_out_free(&all);
+    stem_diags_free(q);
+    stem_arena_free(a);
+    return strchr(stem_out_text(&o), '\n') + 1;
+}
+
+static void columns(void)
+{
+    static const struct {
+        const char *text, *shown, *under;
+    } rows[] = {
+        {"lin", "lin", ""},
+        {"\xe6\xbc\xa2\xe5\xad\x97 lin", "\xe6\xbc\xa2\xe5\xad\x97 lin", "     "},           /* two wide ones */
+        {"e\xcc\x81 lin", "e\xcc\x81 lin", "  "},                                               /* a combining accent */
+        {"\xf0\x9f\x98\x80 lin", "\xf0\x9f\x98\x80 lin", "   "},                               /* beyond 16 bits */
+        {"a\tlin", "a       lin", "        "},
+        {"\xe6\xbc\xa2\tlin", "\xe6\xbc\xa2      lin", "        "},                             /* a tab behind a wide one */
+        {"\xe2\x80\xaelin", "???lin", "   "},                                                    /* would turn the line */
+        {"\xff\x1b[lin", "??[lin", "   "},
+        {"\xc2\x85lin", "??lin", "  "},
+    };
+    struct stem_out want = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        stem_out_free(&want);
+        want = (struct stem_out){0};
+        stem_out_printf(&want, "    1 | %s\n      | %s^~~\n", rows[i].shown, rows[i].under);
+        UNIT_SAME_TEXT(snippet(rows[i].text, 0), stem_out_text(&want));
+    }
+    stem_out_free(&want);
+    UNIT_SAME_TEXT(snippet("lin", 123455), "123456 | lin\n       | ^~~\n"); /* a number wider than the margin */
+}
+
 UNIT_MAIN("base", {"arenas", arenas}, {"symbols", symbols}, {"nearest word", nearest_word},
-          {"vectors and bitsets", vectors_and_bitsets}, {"places", places}, {"carets", carets})
+          {"vectors and bitsets", vectors_and_bitsets}, {"places", places}, {"carets", carets},
+          {"columns of a terminal", columns})
