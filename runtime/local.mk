@@ -5,7 +5,7 @@ libstem_rt_la_SOURCES += \
 	%D%/exec.h %D%/fill.h %D%/fill_code.h %D%/graph.c %D%/helpers.c %D%/internal.h %D%/issue.c %D%/launch.c \
 	%D%/locate.c %D%/mainstem_rt.h %D%/matmul.c %D%/matmul.h %D%/matmul_node.c %D%/nodes.c %D%/nvrtc.c %D%/nvrtc.h %D%/order.c %D%/plan.c %D%/plan.h %D%/plan_check.c \
 	%D%/plan_check.h %D%/plan_json.c %D%/plan_names.h %D%/plan_read.c %D%/plan_reader.c %D%/plan_reader.h \
-	%D%/replay.c %D%/route.c %D%/rt.c %D%/safetensors.c %D%/sources.c %D%/sources.h %D%/weights.c %D%/weights.h
+	%D%/replay.c %D%/route.c %D%/rt.c %D%/safetensors.c %D%/sources.c %D%/sources.h %D%/staging.c %D%/staging.h %D%/weights.c %D%/weights.h
 
 # As a library of its own, for programs that carry a plan but no compiler.
 lib_LTLIBRARIES += libmainstem-rt.la

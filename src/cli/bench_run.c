@@ -7,7 +7,6 @@
 #include "cli/bench.h"
 #include "cli/tune.h"
 
-enum { MOST_STATE = 256 << 20 /* bytes of state that are fetched and compared for each way */ };
 enum { WARMUP = 2 };
 
 static double now(void)
@@ -20,14 +19,6 @@ static double now(void)
 static uint32_t n_variants(const struct bench *b)
 {
     return bench_reference(b)->plan->n_variants;
-}
-
-static uint64_t state_bytes(const struct stem_plan *p)
-{
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < p->n_external; i++)
-        n += p->variants[0].buffers[i].kind == STEM_BUFFER_STATE ? p->variants[0].buffers[i].bytes : 0;
-    return n;
 }
 
 /* ---- making ---- */
@@ -45,7 +36,8 @@ static bool load(struct bench *b, const struct bench_cubins *cubins, struct stem
         struct stem_exec_options o = {.cubin = cubin->data, .cubin_bytes = cubin->bytes};
         if (!stem_cli_exec_new(g->rt, plan, &o, share, &b->exec[p], err))
             return false;
-        b->exec[p].no_state = state_bytes(plan) > MOST_STATE;
+        if (stem_cli_state_bytes(plan, 0) > STEM_MOST_STATE)
+            b->exec[p].states = STEM_STATES_LEFT;
         share = share ? share : &b->exec[p];
         g->poison_bytes = plan->slab_bytes > g->poison_bytes ? plan->slab_bytes : g->poison_bytes;
     }

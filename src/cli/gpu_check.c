@@ -140,12 +140,12 @@ static bool poison_outputs(struct stem_gpu *g, const struct stem_cli_exec *e, ui
         fine = stem_gpu_input(g, &v->buffers[i], stem_exec_address(e->exec, i), &found, err);
         if (!fine || found)
             continue;
-        if (kind == STEM_BUFFER_INPUT || (kind == STEM_BUFFER_STATE && e->no_state)) {
+        if (kind != STEM_BUFFER_OUTPUT) { /* states become zero */
             fine = stem_rt_fill(g->rt, &v->buffers[i], g->seed, stem_exec_address(e->exec, i), err) == STEM_OK;
             continue;
         }
         uint8_t *bytes = stem_xmalloc(v->buffers[i].bytes);
-        memset(bytes, kind == STEM_BUFFER_OUTPUT ? 0xff : 0, v->buffers[i].bytes);
+        memset(bytes, 0xff, v->buffers[i].bytes);
         fine = stem_rt_upload(g->rt, stem_exec_address(e->exec, i), bytes, v->buffers[i].bytes, err) == STEM_OK;
         free(bytes);
     }

@@ -148,6 +148,9 @@ static int run_with_inputs(struct stem_gpu *g, const struct stem_run *r, const s
     g->inputs = inputs;
     g->save = r->save;
     g->verbose = r->verbose;
+    for (uint32_t v = 0; v < g->many.plan->n_variants; v++)
+        if (!r->save && stem_cli_state_bytes(g->many.plan, v) > STEM_MOST_STATE)
+            g->many.states = g->one.states = STEM_STATES_DIGESTED;
     if (!inputs || stem_weights_fit(inputs, &g->many.plan->variants[0]))
         status = run_all(g, r, source);
     g->inputs = NULL;
@@ -202,6 +205,11 @@ int stem_run_gpu(struct stem_run *r, bool *no_gpu)
             fputs(needs_gpu ? "  --audit, --chaos, --compare, --poison and --profile need a GPU; on the CPU device use --orders=N\n"
                             : "  run it on the CPU device with --device=cpu\n", stderr);
         return status;
+    }
+    static const char *const arch[] = {"arch", NULL};
+    if (!stem_cli_takes(&r->compile, arch, "a GPU runs what is compiled for it; --device=cpu takes any")) {
+        stem_gpu_close(&g);
+        return STEM_EXIT_USAGE;
     }
     r->compile.args.options.target.sm = stem_cli_target_sm(g.info.sm);
     r->compile.gpu = g.info.name;
