@@ -108,8 +108,8 @@ static int write_cubin(const struct stem_plan *plan, const char *dir)
     stem_busy_end(busy);
     if (!compiled) {
         /* An inline kernel that does not compile is the input's fault; its log points into the .stem file. */
-        status = err.status == STEM_E_COMPILE || err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
-        stem_cli_error("%s", err.message);
+        status = stem_cli_rt_error(&err);
+        status = err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : status;
         if (cubin.log && *cubin.log)
             fprintf(stderr, "%s\n", cubin.log);
         if (err.status == STEM_E_NO_NVRTC)

@@ -118,12 +118,12 @@ static int compile_one(struct emit *e, struct stem_compiler *compiler, const str
     struct stem_cubin *c = &e->cubin[e->o.n_cubins];
     snprintf(unit, sizeof unit, "%s.cu", plan->name);
     if (stem_compile(compiler, plan->cuda, unit, sm, NULL, 0, c, &err) != STEM_OK) {
-        stem_cli_error("%s", err.message);
+        int status = stem_cli_rt_error(&err);
         if (c->log && *c->log)
             fprintf(stderr, "%s\n", c->log);
         if (err.status == STEM_E_NO_NVRTC)
             fputs("  --embed=source and --embed=none need no NVRTC here\n", stderr);
-        return err.status == STEM_E_COMPILE || err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+        return err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : status;
     }
     e->image[e->o.n_cubins++] = (struct stem_host_cubin){.sm = sm, .data = c->data, .bytes = c->bytes};
     return STEM_EXIT_OK;

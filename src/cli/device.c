@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "cli/kernel_error.h"
 
 int stem_cli_rt_error(const struct stem_rt_error *err)
 {
-    stem_cli_error("%s", err->message);
-    return STEM_EXIT_WORLD;
+    bool rejected = err->status == STEM_E_COMPILE;
+    if (!rejected || !stem_cli_kernel_error(err->message, NULL, "NVRTC"))
+        stem_cli_error("%s", err->message);
+    return rejected ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
 }
 
 static void log_line(void *user, const char *topic, const char *text)

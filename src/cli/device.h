@@ -8,7 +8,8 @@
 #include "cli/cli.h"
 #include "runtime/mainstem_rt.h"
 
-/* "mainstem: error: ..." from a runtime error; returns STEM_EXIT_WORLD. */
+/* "mainstem: error: ..." from a runtime error; returns STEM_EXIT_WORLD. Of a kernel that NVRTC rejects: where in the .stem file,
+ * and STEM_EXIT_INPUT. */
 int stem_cli_rt_error(const struct stem_rt_error *err);
 /* Logs to stderr the topics of MAINSTEM_DEBUG. */
 struct stem_log stem_cli_log(void);

@@ -11,6 +11,8 @@
 
 #include "base/arena.h"
 #include "cli/device.h"
+#include "cli/kernel_error.h"
+#include "cli/watched.h"
 #include "cpu/cpu.h"
 #include "cli/weights.h"
 
@@ -21,6 +23,7 @@ struct host {
     bool owner;     /* of data */
     uint64_t seed;
     const struct stem_weights *inputs; /* of --input, or NULL */
+    const struct stem_cpu_watch *watch; /* where there are inline kernels or extern functions, or NULL */
 };
 
 static uint64_t memory_of_machine(void)
@@ -40,7 +43,7 @@ static void host_free(struct host *h)
 
 /* Makes the program on the CPU device; external buffers are `share`'s, or new ones, large enough for every variant.
  */
-static bool host_new(struct host *h, const struct stem_plan *plan, const struct host *share)
+static bool host_new(struct host *h, const struct stem_plan *plan, const struct host *share, struct stem_cpu_watch *watch)
 {
     *h = (struct host){.plan = plan, .owner = !share, .data = share ? share->data : NULL};
     char *error = NULL;
@@ -50,6 +53,8 @@ static bool host_new(struct host *h, const struct stem_plan *plan, const struct 
         free(error);
         return false;
     }
+    stem_cpu_watch(h->cpu, watch);
+    h->watch = watch;
     if (share)
         return true;
     h->data = stem_xmalloc(plan->n_external * sizeof *h->data);
@@ -158,6 +163,12 @@ static void print_equal(uint32_t orders)
     putchar('\n');
 }
 
+/* An op of the input's own code that failed is the input's fault. */
+static int failure(const struct host *h)
+{
+    return h->watch && h->watch->plan ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+}
+
 static int run_variant(struct host *many, struct host *one, uint32_t variant, const struct stem_run *r)
 {
     const struct stem_plan_variant *v = &many->plan->variants[variant];
@@ -167,7 +178,7 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
     bool fine = execute(one, variant, &o, &reference), differs = false;
     stem_progress_end(&bar);
     if (!fine)
-        return STEM_EXIT_WORLD;
+        return failure(one);
     bar = stem_progress_start("all streams");
     fine = again(many, variant, o, &reference, "issue order", &differs);
     o.order = STEM_CPU_LAST;
@@ -189,11 +200,19 @@ static int run_variant(struct host *many, struct host *one, uint32_t variant, co
         fine = !r->save || stem_weights_save(v, &reference, r->save);
     }
     stem_results_free(&reference);
-    return !fine ? STEM_EXIT_WORLD : differs ? STEM_EXIT_DIFFER : STEM_EXIT_OK;
+    return !fine ? failure(many) : differs ? STEM_EXIT_DIFFER : STEM_EXIT_OK;
 }
 
-static int run_plans(const struct stem_plan *plan, const struct stem_plan *single, const struct stem_run *r)
+struct job {
+    const struct stem_plan *plan, *single;
+    const struct stem_run *r;
+};
+
+static int run_plans(void *user, struct stem_cpu_watch *watch)
 {
+    const struct job *job = user;
+    const struct stem_plan *plan = job->plan, *single = job->single;
+    const struct stem_run *r = job->r;
     struct host many = {0}, one = {0};
     struct stem_weights *files = NULL, *inputs = NULL;
     int status = STEM_EXIT_WORLD;
@@ -212,7 +231,7 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
         fine = false;
         status = STEM_EXIT_INPUT;
     }
-    if (fine && host_new(&many, plan, NULL) && host_new(&one, single, &many)) {
+    if (fine && host_new(&many, plan, NULL, watch) && host_new(&one, single, &many, watch)) {
         many.seed = one.seed = r->seed;
         many.inputs = one.inputs = inputs;
         status = STEM_EXIT_OK;
@@ -228,6 +247,31 @@ static int run_plans(const struct stem_plan *plan, const struct stem_plan *singl
     return status;
 }
 
+/* Inline kernels are compiled first: what is wrong with them is said before anything runs. */
+static int compile_kernels(const struct stem_plan *plan)
+{
+    bool rejected;
+    char *error = NULL;
+    if (stem_cpu_compiles(plan, &rejected, &error))
+        return STEM_EXIT_OK;
+    if (!rejected)
+        stem_cli_error("%s", error);
+    else if (stem_cli_kernel_error(error, plan->source, "the host's compiler"))
+        fputs(error, stderr);
+    else
+        stem_cli_error("an inline kernel does not compile for the CPU device:\n%s", error);
+    free(error);
+    return rejected ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
+}
+
+static int run_job(struct job *job)
+{
+    int status = compile_kernels(job->plan);
+    if (status != STEM_EXIT_OK)
+        return status;
+    return stem_cli_has_code(job->plan) ? stem_cli_watched(run_plans, job) : run_plans(job, NULL);
+}
+
 int stem_run_cpu(struct stem_run *r)
 {
     int status;
@@ -237,7 +281,7 @@ int stem_run_cpu(struct stem_run *r)
     if (many && one && many->plan && one->plan && !stem_run_saves_one(r, many->plan))
         status = STEM_EXIT_USAGE;
     else if (many && one && many->plan && one->plan)
-        status = run_plans(many->plan, one->plan, r);
+        status = run_job(&(struct job){many->plan, one->plan, r});
     stem_compiled_free(one);
     stem_compiled_free(many);
     return status;

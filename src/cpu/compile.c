@@ -109,7 +109,7 @@ static int run_compiler(const char *compiler, const char *source, const char *ob
 }
 
 /* Tries the compilers in turn; the first that can be started decides. */
-static bool build(const char *text, const char *stem, const char *object, const char *what, char **error)
+static bool build(const char *text, const char *stem, const char *object, const char *what, bool *rejected, char **error)
 {
     const char *const compilers[] = {getenv("CXX"), "c++", "g++", "clang++"};
     char source[4200], log[4200];
@@ -126,7 +126,9 @@ static bool build(const char *text, const char *stem, const char *object, const 
                              "install one (Debian: apt-get install g++) or set CXX", what);
     } else if (code > 0) {
         char *said = read_log(log);
-        stem_cpu_fail(error, "the inline kernel '%s' does not compile for the CPU device:\n%s", what,
+        if (rejected)
+            *rejected = true;
+        stem_cpu_fail(error, rejected ? "%.0s%s" : "the inline kernel '%s' does not compile for the CPU device:\n%s", what,
                       said ? said : "");
         free(said);
     }
@@ -135,7 +137,7 @@ static bool build(const char *text, const char *stem, const char *object, const 
     return code == 0;
 }
 
-char *stem_cpu_compile(const char *text, const char *what, char **error)
+char *stem_cpu_compile(const char *text, const char *what, bool *rejected, char **error)
 {
     const char *cxx = getenv("CXX");
     XXH128_hash_t h = XXH3_128bits(text, strlen(text));
@@ -159,7 +161,7 @@ char *stem_cpu_compile(const char *text, const char *what, char **error)
         if (fd >= 0) {
             close(fd);
             snprintf(fresh, sizeof fresh, "%s.so", stem);
-            ok = build(text, stem, fresh, what, error) &&
+            ok = build(text, stem, fresh, what, rejected, error) &&
                  (rename(fresh, path) == 0 || stem_cpu_fail(error, "cannot write '%s': %s", path, strerror(errno)));
             unlink(fresh);
             unlink(stem);

@@ -30,6 +30,7 @@ struct stem_cpu {
     void **state;     /* [external]: owned memory, NULL: none */
     struct stem_cpu_kernel *kernels; /* [kernel]: loaded for inline ones only */
     struct function *functions;      /* [extern] */
+    struct stem_cpu_watch *watch;    /* NULL: nobody watches */
 };
 
 bool stem_cpu_fail(char **error, const char *fmt, ...)
@@ -90,7 +91,7 @@ static bool run_extern(stem_extern_fn *fn, const struct stem_plan_op *op, void *
 }
 
 static bool run_op(const struct stem_cpu_kernel *kernel, stem_extern_fn *fn, const struct stem_plan_op *op,
-                   void *const *data, char **error)
+                   void *const *data, struct stem_cpu_watch *watch, char **error)
 {
     if (op->work == STEM_WORK_MEMSET) {
         memset(data[0], op->memset_value, stem_tensor_extent(&op->operands[0].tensor));
@@ -99,7 +100,7 @@ static bool run_op(const struct stem_cpu_kernel *kernel, stem_extern_fn *fn, con
     if (op->work == STEM_WORK_EXTERN)
         return fn ? run_extern(fn, op, data, error)
                   : stem_cpu_fail(error, "the extern function is in no library and was not registered");
-    return is_inline(op) ? stem_cpu_kernel_run(kernel, op, data, error) : run_reference(op, data, error);
+    return is_inline(op) ? stem_cpu_kernel_run(kernel, op, data, watch, error) : run_reference(op, data, error);
 }
 
 /* ---- functions and kernels ---- */
@@ -130,6 +131,23 @@ static bool load_kernels(struct stem_cpu *c, char **error)
     return true;
 }
 
+bool stem_cpu_compiles(const struct stem_plan *plan, bool *rejected, char **error)
+{
+    *rejected = false;
+    for (uint32_t i = 0; i < plan->n_variants; i++)
+        for (uint32_t k = 0; k < plan->variants[i].n_ops; k++) {
+            const struct stem_plan_op *op = &plan->variants[i].ops[k];
+            if (is_inline(op) && !stem_cpu_kernel_compiles(plan, op->kernel, op->kind + 7, rejected, error))
+                return *rejected ? false : fail_op(error, plan, op);
+        }
+    return true;
+}
+
+void stem_cpu_watch(struct stem_cpu *c, struct stem_cpu_watch *w)
+{
+    c->watch = w;
+}
+
 bool stem_cpu_op(const struct stem_plan *plan, const struct stem_plan_op *op, void *const *data, char **error)
 {
     struct stem_cpu_kernel kernel = {0};
@@ -141,7 +159,7 @@ bool stem_cpu_op(const struct stem_plan *plan, const struct stem_plan_op *op, vo
         ok = stem_cpu_kernel_load(plan, op->kernel, op->kind + 7, &kernel, error);
     else if (op->work == STEM_WORK_EXTERN)
         ok = load_function(&plan->externs[op->function], &f, error);
-    ok = (ok && run_op(&kernel, f.fn, op, data, error)) || fail_op(error, plan, op);
+    ok = (ok && run_op(&kernel, f.fn, op, data, NULL, error)) || fail_op(error, plan, op);
     stem_cpu_kernel_unload(&kernel);
     if (f.library)
         dlclose(f.library);
@@ -256,7 +274,15 @@ static bool run_in_place(struct stem_cpu *c, uint32_t variant, const struct stem
     }
     const struct stem_cpu_kernel *kernel = op->work == STEM_WORK_LAUNCH ? &c->kernels[op->kernel] : NULL;
     stem_extern_fn *fn = op->work == STEM_WORK_EXTERN ? c->functions[op->function].fn : NULL;
-    ok = ok && run_op(kernel, fn, op, data, error);
+    if (c->watch) {
+        c->watch->plan = c->plan;
+        c->watch->variant = variant;
+        c->watch->op = (uint32_t)(op - c->plan->variants[variant].ops);
+        c->watch->n = 0;
+    }
+    ok = ok && run_op(kernel, fn, op, data, c->watch, error);
+    if (ok && c->watch)
+        c->watch->plan = NULL;
     free(data);
     return ok || fail_op(error, c->plan, op);
 }

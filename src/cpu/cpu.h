@@ -26,6 +26,21 @@ struct stem_cpu_options {
     void *user;
 };
 
+/* What is running, in memory that a watching process shares: the code of inline kernels and extern functions may end the
+ * one that runs it. */
+enum { STEM_CPU_WATCHED = 32 };
+struct stem_cpu_watch {
+    const struct stem_plan *plan; /* NULL: no op; of an op that failed it stays */
+    uint32_t variant, op;
+    uint32_t n; /* operands of an inline kernel, between pages that nobody may touch */
+    struct {
+        uintptr_t begin, end;
+        uint32_t operand;
+    } range[STEM_CPU_WATCHED];
+    bool faulted;
+    uintptr_t fault; /* the address that a signal was about, set by the handler of whoever runs */
+};
+
 struct stem_cpu; /* a program on the CPU: slab, bindings, extern functions; one thread at a time */
 
 /* The plan must outlive the result and have been checked (read from JSON, or accepted by the verifier). NULL with
@@ -33,6 +48,11 @@ struct stem_cpu; /* a program on the CPU: slab, bindings, extern functions; one 
  * loaded. Inline kernels are compiled by the host's C++ compiler: the first that works of $CXX, c++, g++, clang++. */
 struct stem_cpu *stem_cpu_new(const struct stem_plan *plan, char **error);
 void stem_cpu_free(struct stem_cpu *c);
+/* From here on *w says what runs; NULL: no more. */
+void stem_cpu_watch(struct stem_cpu *c, struct stem_cpu_watch *w);
+/* Compiles every inline kernel of a plan, as stem_cpu_new does. False with *error; *rejected if the compiler said so: the text
+ * is at fault then, and *error is what it said. */
+bool stem_cpu_compiles(const struct stem_plan *plan, bool *rejected, char **error);
 /* External buffer `index`: memory of the caller, at least its bytes; it must stay valid while used. State that is not
  * bound is owned and zeroed by the device, and shared by the variants. */
 void stem_cpu_bind(struct stem_cpu *c, uint32_t variant, uint32_t index, void *data);

@@ -29,16 +29,20 @@ struct stem_cpu_kernel {
 bool stem_cpu_kernel_load(const struct stem_plan *plan, uint32_t index, const char *name, struct stem_cpu_kernel *k,
                           char **error);
 void stem_cpu_kernel_unload(struct stem_cpu_kernel *k);
+/* The operands lie between pages that nobody may touch meanwhile, which `watch` (or NULL) knows of. */
 bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan_op *op, void *const *data,
-                         char **error);
+                         struct stem_cpu_watch *watch, char **error);
+/* Compiles only. *rejected: the compiler did not take it, and *error is what it said. */
+bool stem_cpu_kernel_compiles(const struct stem_plan *plan, uint32_t index, const char *name, bool *rejected, char **error);
 
 /* The text between a kernel's two marks in a translation unit, or NULL; *len bytes. */
 const char *stem_cpu_kernel_text(const char *unit, const char *kernel, size_t *len);
 
 /* ---- compile.c: from C++ text to a shared object in the cache ---- */
 
-/* malloc'd path of the object, or NULL with *error. `what` names the kernel in messages. */
-char *stem_cpu_compile(const char *text, const char *what, char **error);
+/* malloc'd path of the object, or NULL with *error. `what` names the kernel in messages. With `rejected` (else NULL), *error is
+ * the compiler's text alone where it rejects the kernel's, and *rejected is set. */
+char *stem_cpu_compile(const char *text, const char *what, bool *rejected, char **error);
 
 /* ---- order.c: which op runs next ---- */
 

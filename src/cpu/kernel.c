@@ -12,6 +12,7 @@
 
 #include "base/out.h"
 #include "cpu/device.h"
+#include "cpu/guard.h"
 
 extern const char stem_cpu_shim[]; /* shim.hpp, made at build time */
 
@@ -130,6 +131,22 @@ static bool open_library(const char *path, struct stem_cpu_kernel *k)
     return false;
 }
 
+bool stem_cpu_kernel_compiles(const struct stem_plan *plan, uint32_t index, const char *name, bool *rejected, char **error)
+{
+    size_t len;
+    const char *kernel = plan->kernels[index].name;
+    const char *text = plan->cuda ? stem_cpu_kernel_text(plan->cuda, kernel, &len) : NULL;
+    if (!text)
+        return stem_cpu_fail(error, "the plan has no text for the inline kernel '%s'", name);
+    struct stem_out o = {0};
+    print_source(kernel, text, len, &o);
+    char *path = stem_cpu_compile(stem_out_text(&o), name, rejected, error);
+    bool ok = path != NULL;
+    free(path);
+    stem_out_free(&o);
+    return ok;
+}
+
 bool stem_cpu_kernel_load(const struct stem_plan *plan, uint32_t index, const char *name, struct stem_cpu_kernel *k,
                           char **error)
 {
@@ -140,12 +157,12 @@ bool stem_cpu_kernel_load(const struct stem_plan *plan, uint32_t index, const ch
         return stem_cpu_fail(error, "the plan has no text for the inline kernel '%s'", name);
     struct stem_out o = {0};
     print_source(kernel, text, len, &o);
-    char *path = stem_cpu_compile(stem_out_text(&o), name, error);
+    char *path = stem_cpu_compile(stem_out_text(&o), name, NULL, error);
     bool ok = path && open_library(path, k);
     if (path && !ok) { /* damaged in the cache: once more from the start */
         remove(path);
         free(path);
-        path = stem_cpu_compile(stem_out_text(&o), name, error);
+        path = stem_cpu_compile(stem_out_text(&o), name, NULL, error);
         ok = path && (open_library(path, k) ||
                       stem_cpu_fail(error, "the inline kernel '%s' cannot be loaded: %s", name, dlerror()));
     }
@@ -179,18 +196,24 @@ static union argument scalar_argument(const struct stem_scalar *s)
     return a;
 }
 
-bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan_op *op, void *const *data,
-                         char **error)
+static void tell(struct stem_cpu_watch *w, const struct stem_cpu_guard *g)
 {
-    uint32_t n = op->n_operands + op->n_scalars;
-    if (k->parameters() != n)
-        return stem_cpu_fail(error, "the kernel has %u parameters, the launch gives %u", k->parameters(), n);
-    union argument *a = calloc(n + (size_t)1, sizeof *a);
-    void **args = calloc(n + (size_t)1, sizeof *args);
-    bool ok = a && args;
-    for (uint32_t i = 0; ok && i < n; i++) {
+    for (uint32_t i = 0; w && i < g->n && i < STEM_CPU_WATCHED; i++) {
+        const struct stem_cpu_region *r = &g->region[i];
+        w->range[i].begin = (uintptr_t)r->at;
+        w->range[i].end = (uintptr_t)r->at + r->bytes;
+        w->range[i].operand = r->operand;
+        w->n = i + 1;
+    }
+}
+
+/* The message of the kernel itself, or of what it wrote beside its operands, is the one that counts. */
+static bool run_guarded(const struct stem_cpu_kernel *k, const struct stem_plan_op *op, struct stem_cpu_guard *g,
+                        union argument *a, void **args, char **error)
+{
+    for (uint32_t i = 0; i < op->n_operands + op->n_scalars; i++) {
         if (i < op->n_operands)
-            a[i].pointer = data[i];
+            a[i].pointer = g->data[i];
         else
             a[i] = scalar_argument(&op->scalars[i - op->n_operands]);
         args[i] = &a[i];
@@ -198,8 +221,26 @@ bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan
     struct stem_cpu_launch l = {.shared = op->smem};
     memcpy(l.grid, op->grid, sizeof l.grid);
     memcpy(l.block, op->block, sizeof l.block);
-    const char *wrong = ok ? k->entry(&l, args) : "out of memory";
+    const char *wrong = k->entry(&l, args);
+    bool kept = stem_cpu_guard_end(g, op, wrong ? NULL : error);
+    return wrong ? stem_cpu_fail(error, "%s", wrong) : kept;
+}
+
+bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan_op *op, void *const *data,
+                         struct stem_cpu_watch *watch, char **error)
+{
+    uint32_t n = op->n_operands + op->n_scalars;
+    if (k->parameters() != n)
+        return stem_cpu_fail(error, "the kernel has %u parameters, the launch gives %u", k->parameters(), n);
+    union argument *a = calloc(n + (size_t)1, sizeof *a);
+    void **args = calloc(n + (size_t)1, sizeof *args);
+    struct stem_cpu_guard g;
+    bool ok = a && args ? stem_cpu_guard_new(&g, op, data, error) : stem_cpu_fail(error, "out of memory");
+    if (ok) {
+        tell(watch, &g);
+        ok = run_guarded(k, op, &g, a, args, error);
+    }
     free(a);
     free(args);
-    return !wrong || stem_cpu_fail(error, "%s", wrong);
+    return ok;
 }

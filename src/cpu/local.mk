@@ -1,5 +1,5 @@
 # The CPU device. shim.hpp goes in front of inline kernels, which the host's compiler then compiles.
-libstem_core_la_SOURCES += %D%/compile.c %D%/cpu.c %D%/cpu.h %D%/device.h %D%/kernel.c %D%/order.c
+libstem_core_la_SOURCES += %D%/compile.c %D%/cpu.c %D%/cpu.h %D%/device.h %D%/guard.c %D%/guard.h %D%/kernel.c %D%/order.c
 EXTRA_DIST += %D%/shim.hpp
 nodist_libstem_core_la_SOURCES += %D%/shim.c
 CLEANFILES += %D%/shim.c

@@ -79,5 +79,30 @@ done
     expect 0 '2 random legal orders' run "$moe" $small --orders=2
 }
 
+# ---- inline kernels: that do not compile, and that touch what is not theirs; one status, whoever compiles ----
+kernel() { # STATEMENT: a program whose op 'b', of line 7, is a kernel of 64 threads of it
+    printf '%s\n' 'module own;' 'kernel twice(in x: f32[64], out y: f32[64]) grid(1) block(64)' '{{' '    int i = threadIdx.x;' "    $1" '}}' \
+        'model net(x: f32[64]) -> f32[64] { a = x + x; b = twice(a); return b + a; }' >"$work/own.stem"
+}
+kernel 'y[i] = x[i]'
+expect 1 'own.stem:5: error: the host.s compiler does not compile this inline kernel: expected .;. before' run --device=cpu "$work/own.stem"
+expect 1 '^    5 \|     y\[i\] = x\[i\]$' run --device=cpu "$work/own.stem"
+if ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* >"$work/out" 2>&1; then
+    expect 1 'own.stem:5: error: NVRTC does not compile this inline kernel: expected a ";"' compile -q "$work/own.stem" -o "$work/x"
+    expect 1 'own.stem:5: error: NVRTC does not compile this inline kernel' emit "$work/own.stem" -o "$work/x"
+fi
+kernel 'y[i] = 2.0f * x[i];'
+expect 0 'equal to the one-stream schedule' run --device=cpu "$work/own.stem"
+kernel 'y[i] = x[i + 1];'
+expect 1 "own.stem:7: error: op 'b' \(kernel:twice\) ended by signal 11 .*: it touches memory right behind operand 1 of 2" run --device=cpu "$work/own.stem"
+kernel 'y[i + 1] = x[i];'
+expect 1 'it touches memory right behind operand 2 of 2' run --device=cpu "$work/own.stem"
+kernel 'y[i - 1] = x[i];'
+expect 1 "own.stem:7: op 'b' \(kernel:twice\): the kernel writes 4 bytes before operand 2 of 2, which has 256" run --device=cpu "$work/own.stem"
+kernel 'y[i * 100000000] = x[i];'
+expect 1 'ended by signal 11 .*: it touches memory far from its operands' run --device=cpu "$work/own.stem"
+kernel 'if (i == 3) __builtin_trap(); y[i] = x[i];'
+expect 1 "op 'b' \(kernel:twice\) ended by signal [45] " run --device=cpu "$work/own.stem"
+
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "cpu/guard.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGN = 16, MARK = 0xa5 };
+
+static size_t page_bytes(void)
+{
+    long n = sysconf(_SC_PAGESIZE);
+    return n > 0 ? (size_t)n : 4096;
+}
+
+/* The region that has all of these bytes: those that they overlap become one. */
+static void add(struct stem_cpu_guard *g, unsigned char *from, uint64_t bytes, uint32_t operand, bool written)
+{
+    struct stem_cpu_region all = {.from = from, .bytes = bytes, .operand = operand, .written = written};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct stem_cpu_region *r = &g->region[i];
+        if (r->from >= all.from + all.bytes || all.from >= r->from + r->bytes) {
+            g->region[kept++] = *r;
+            continue;
+        }
+        unsigned char *begin = r->from < all.from ? r->from : all.from;
+        unsigned char *end = r->from + r->bytes > all.from + all.bytes ? r->from + r->bytes : all.from + all.bytes;
+        all.from = begin;
+        all.bytes = (uint64_t)(end - begin);
+        all.operand = r->operand;
+        all.written |= r->written;
+    }
+    g->region[kept] = all;
+    g->n = kept + 1;
+}
+
+/* The copy is as aligned as what it is a copy of, up to ALIGN. */
+static bool map_region(struct stem_cpu_region *r)
+{
+    size_t page = page_bytes(), inner = (size_t)(r->bytes + 2 * ALIGN + page - 1) / page * page;
+    size_t odd = (uintptr_t)r->from % ALIGN;
+    r->mapped = inner + 2 * page;
+    r->map = mmap(NULL, r->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r->map == MAP_FAILED) {
+        r->map = NULL;
+        return false;
+    }
+    r->first = r->map + page;
+    r->last = r->first + inner;
+    if (mprotect(r->first, inner, PROT_READ | PROT_WRITE))
+        return false;
+    r->at = r->first + ((inner - r->bytes - odd) / ALIGN * ALIGN + odd);
+    memset(r->first, MARK, (size_t)(r->at - r->first));
+    memset(r->at + r->bytes, MARK, (size_t)(r->last - r->at - r->bytes));
+    memcpy(r->at, r->from, r->bytes);
+    return true;
+}
+
+static void unmap_all(struct stem_cpu_guard *g)
+{
+    for (uint32_t i = 0; i < g->n; i++)
+        if (g->region[i].map)
+            munmap(g->region[i].map, g->region[i].mapped);
+    g->n = 0;
+}
+
+bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op, void *const *data, char **error)
+{
+    *g = (struct stem_cpu_guard){0};
+    if (op->n_operands > STEM_MAX_OPERANDS)
+        return stem_cpu_fail(error, "more than %d operands", STEM_MAX_OPERANDS);
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        uint64_t bytes = data[i] ? stem_tensor_extent(&op->operands[i].tensor) : 0;
+        if (bytes)
+            add(g, data[i], bytes, i, op->operands[i].access & STEM_WRITE);
+    }
+    for (uint32_t i = 0; i < g->n; i++)
+        if (!map_region(&g->region[i])) {
+            unmap_all(g);
+            return stem_cpu_fail(error, "out of memory");
+        }
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        for (uint32_t k = 0; k < g->n; k++) {
+            struct stem_cpu_region *r = &g->region[k];
+            unsigned char *at = data[i];
+            if (at && at >= r->from && at < r->from + r->bytes)
+                g->data[i] = r->at + (at - r->from);
+        }
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        if (!g->data[i])
+            g->data[i] = data[i]; /* absent, or without elements */
+    return true;
+}
+
+/* How far from the operand the farthest byte is that was written: negative before it, positive behind it, 0: none. */
+static int64_t spilt(const struct stem_cpu_region *r)
+{
+    for (const unsigned char *p = r->first; p < r->at; p++)
+        if (*p != MARK)
+            return p - r->at;
+    for (const unsigned char *p = r->last; p > r->at + r->bytes; p--)
+        if (p[-1] != MARK)
+            return p - (r->at + r->bytes);
+    return 0;
+}
+
+bool stem_cpu_guard_end(struct stem_cpu_guard *g, const struct stem_plan_op *op, char **error)
+{
+    bool fine = true;
+    for (uint32_t i = 0; i < g->n; i++) {
+        struct stem_cpu_region *r = &g->region[i];
+        int64_t far = spilt(r);
+        if (far && fine) {
+            fine = false;
+            stem_cpu_fail(error, "the kernel writes %lld bytes %s operand %u of %u, which has %llu", (long long)(far < 0 ? -far : far),
+                          far < 0 ? "before" : "behind", r->operand + 1, op->n_operands, (unsigned long long)r->bytes);
+        }
+        if (r->written)
+            memcpy(r->from, r->at, r->bytes);
+    }
+    unmap_all(g);
+    return fine;
+}
