@@ -56,7 +56,7 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
 bool stem_cli_whole(const struct stem_cli_compile *c);
 /* For what an option would have no effect on: false after an error message if one of `names` (NULL-terminated) was given. */
 bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, const char *why);
-/* The same for a plan, which is compiled already: only --color is left. */
+/* The same for a plan, which is compiled already: what is about messages is left. */
 bool stem_cli_takes_plan(const struct stem_cli_compile *c);
 /* For a command that found no GPU: compiles all the same, since faults of the input and of the command line come first. False
  * if there were some, with *status the exit status. */

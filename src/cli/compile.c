@@ -189,7 +189,7 @@ bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, 
 bool stem_cli_takes_plan(const struct stem_cli_compile *c)
 {
     for (uint32_t i = 0; i < c->n_given; i++)
-        if (strcmp(c->given[i], "color")) {
+        if (strcmp(c->given[i], "color") && strcmp(c->given[i], "no-warnings") && strcmp(c->given[i], "max-errors")) {
             stem_cli_error("--%s is for programs: '%s' is compiled already", c->given[i], c->args.path);
             return false;
         }

@@ -145,6 +145,26 @@ void stem_fuse_replace(struct stem_fuse *s, uint32_t op, const struct stem_op_de
     stem_cost_op(s->p, o, s->ctx->options);
 }
 
+/* The layer `inner` was called within `outer`. */
+static bool within(const struct stem_program *p, uint32_t inner, uint32_t outer)
+{
+    if (inner == STEM_NONE || inner == outer || outer == STEM_NONE)
+        return inner != outer && inner != STEM_NONE;
+    const char *in = stem_sym_str(p->strings, p->layers.at[inner]), *out = stem_sym_str(p->strings, p->layers.at[outer]);
+    size_t len = strlen(out);
+    return inner > outer && !strncmp(in, out, len) && in[len] == '.';
+}
+
+void stem_fuse_name(struct stem_program *p, uint32_t op, uint32_t from)
+{
+    struct stem_op *o = &p->ops.at[op];
+    const struct stem_op *f = &p->ops.at[from];
+    if (!within(p, f->layer, o->layer))
+        return;
+    o->name = f->name;
+    o->layer = f->layer;
+}
+
 /* ---- pointwise ops into one another ---- */
 
 static bool pointwise(const struct stem_op *op)
@@ -243,6 +263,7 @@ static bool fuse(struct state *s, uint32_t consumer, uint32_t which, uint32_t pr
         return false;
     stem_remark(s->f.ctx->diags, "fuse", p->ops.at[consumer].span, "'%s' is computed within '%s'",
                 stem_op_label(p, (struct stem_op_id){producer}), stem_op_label(p, (struct stem_op_id){consumer}));
+    stem_fuse_name(p, consumer, producer);
     become(s, consumer, producer, o, n, &both);
     return true;
 }

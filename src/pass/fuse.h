@@ -41,6 +41,9 @@ uint32_t stem_fuse_operand(struct stem_operand *o, uint32_t from, uint32_t *n, s
 void stem_fuse_replace(struct stem_fuse *s, uint32_t op, const struct stem_op_def *def, const struct stem_attr *attrs,
                        const struct stem_operand *operands, uint32_t n_in, uint32_t n_out);
 void stem_fuse_kill(struct stem_fuse *s, uint32_t op);
+/* Before `from` goes into `op`: what a layer ends with keeps that name, "moe[3].out", when the sum around the layer's call
+ * becomes part of it. */
+void stem_fuse_name(struct stem_program *p, uint32_t op, uint32_t from);
 const char *stem_fuse_text(const struct stem_fuse *s, const char *text); /* interned */
 
 /* Fuses what is going to be fused whatever the streams, so that they are chosen by what will be launched; all ops are

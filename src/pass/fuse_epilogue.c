@@ -238,6 +238,7 @@ static void one_op(struct stem_fuse *s, struct times *t, uint32_t i)
     stem_remark(s->ctx->diags, "fuse", reader->span, "'%s' is computed by '%s' before it stores its result%s",
                 stem_op_label(p, (struct stem_op_id){i}), stem_op_label(p, from),
                 late > 0 ? ", which waits for another stream" : "");
+    stem_fuse_name(p, i, from.n);
     become(s, i, from.n, &w);
 }
 

@@ -31,9 +31,17 @@ struct drawing {
     size_t prefix;                 /* bytes that all names begin with */
 };
 
+/* Of many repeats, without the number of this one: "moe[0].x" for "moe[0].x[2]". */
+static const char *name_of(const struct drawing *d, uint32_t op)
+{
+    const char *name = d->v->ops[op].name, *number = strrchr(name, '[');
+    bool numbered = number && number > name && number[1 + strspn(number + 1, "0123456789")] == ']' && !strchr(number, '.');
+    return d->fold->count > 1 && numbered ? stem_arena_strndup(d->arena, name, (size_t)(number - name)) : name;
+}
+
 static const char *short_name(const struct drawing *d, uint32_t op)
 {
-    return d->v->ops[op].name + d->prefix;
+    return name_of(d, op) + d->prefix;
 }
 
 static uint32_t row(const struct drawing *d, uint32_t op)
@@ -238,8 +246,7 @@ static void note_repeats(struct drawing *d)
     for (uint32_t e = 0; f->count > 1 && e < d->v->n_edges && d->v->edges[e].to < next + f->period; e++) {
         const struct stem_plan_edge *x = &d->v->edges[e];
         if (x->to >= next && drawn(d, x) && !x->continuation)
-            stem_out_printf(d->notes, "  from repeat to repeat: %s waits for %s\n", d->v->ops[x->to].name,
-                            d->v->ops[x->from].name);
+            stem_out_printf(d->notes, "  from repeat to repeat: %s waits for %s\n", name_of(d, x->to), name_of(d, x->from));
     }
 }
 

@@ -294,6 +294,7 @@ static void expand(struct stem_expander *x)
         store_results(x, outputs);
     if (p->segments.len > 1 && x->segment_begin == p->ops.len)
         p->segments.len--; /* nothing came after the last break */
+    stem_expand_unique(p);
 }
 
 struct stem_program *stem_expand(const struct stem_module *m, const struct stem_binding *bindings, uint32_t n,

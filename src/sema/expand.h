@@ -42,6 +42,9 @@ struct stem_sym stem_expand_path(struct stem_expander *x, struct stem_sym path, 
 /* Path of the instance that a call names. */
 struct stem_sym stem_expand_instance(struct stem_expander *x, const struct stem_eval *e, const struct stem_x *call);
 
+/* Numbers the names that several ops have (unique.c). */
+void stem_expand_unique(struct stem_program *p);
+
 /* ---- external buffers (external.c) ---- */
 
 /* Makes inputs, outputs, weights and states, in an order that is the same for all values of the dims. `outputs`: room

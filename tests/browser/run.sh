@@ -29,7 +29,7 @@ hostile="$scratch/a \"b\" <i>c & 'ü'.stem"
 cp "$here/hostile.stem" "$hostile"
 report hostile "$hostile"
 "$MAINSTEM" compile "$model" --no-fuse -D LAYERS=2 --dim T=4 -q -o "$scratch" --emit=plan,trace || exit 1
-report plan "$scratch/dual_stream_moe.plan.json"
+"$MAINSTEM" report "$scratch/dual_stream_moe.plan.json" -o "$scratch/plan.html" >/dev/null || exit 1
 report traced "$model" -D LAYERS=2 --dim T=4 --trace "$scratch/dual_stream_moe.trace.json"
 # As measured: a device whose lanes are not the streams, where each op starts 1 us late and the side branch 10 us.
 python3 - "$scratch/dual_stream_moe.trace.json" "$scratch/measured.json" <<'END' || exit 1

@@ -66,34 +66,34 @@ def hover_and_click(b):
     b.open(page("layers"))
     check("at first nothing is described", text(b, "#details h2"), None)
     b.mouse(*box(b, "#schedule .bar[data-op='3']"))
-    check("hover describes the op", text(b, "#details h2"), "moe[0].routed.1")
+    check("hover describes the op", text(b, "#details h2"), "moe[0].routed.1[0]")
     words = text(b, "#details")
     for word in ["experts_up", "kernel", "bytes", "flops", "estimated", "line", "Why on this stream", "pinned: on main", "Why issued here", "moe[0].w13"]:
         check(f"details have '{word}'", word in words)
     check("and the line is of this op", "21:18" in words)
-    check("and why it is issued there", "waits for moe[0].x on side" in words)
+    check("and why it is issued there", "waits for moe[0].x[0] on side" in words)
     b.mouse(5, 5)
     check("and forgets it", text(b, "#details h2"), None)
     x, y = box(b, "#schedule .bar[data-op='5']")
     b.mouse(x, y, "mousePressed"), b.mouse(x, y, "mouseReleased"), b.mouse(5, 5)
-    check("a click keeps it", text(b, "#details h2"), "moe[0].shared.silu_mul.linear")
-    check("and what the order pass had in mind", "as late as possible: needed by moe[0].out, the next op on main" in text(b, "#details"))
+    check("a click keeps it", text(b, "#details h2"), "moe[0].shared.silu_mul.linear[0]")
+    check("and what the order pass had in mind", "as late as possible: needed by moe[0].out[0], the next op on main" in text(b, "#details"))
     check("its text stands there", text(b, "#details .code").startswith("shared = linear(silu_mul(linear(x, s13)), s2);"))
     b.key("5")
     check("its line is marked", b.js("[...document.querySelectorAll('.line.on')].map(l => l.dataset.line)"), ["24"])
     b.js("document.querySelector('.line[data-line=\"18\"] .chip').click()")
-    check("a line leads to its op", text(b, "#details h2"), "moe[0].x")
+    check("a line leads to its op", text(b, "#details h2"), "moe[0].x[0]")
     b.key("3")
     b.mouse(*box(b, "#memory .slot"))
-    check("hover describes the buffer", text(b, "#details h2"), "moe[0].x")
+    check("hover describes the buffer", text(b, "#details h2"), "moe[0].x[0]")
     check("and who keeps it alive", "Kept alive by" in text(b, "#details"))
 
 
 def keyboard(b):
     b.open(page("layers"))
-    for key, expected in [("ArrowRight", "moe[0].route.norm_linear"), ("ArrowRight", "moe[0].route"), ("ArrowDown", "moe[0].shared.silu_mul.linear"),
-                          ("ArrowRight", "moe[0].shared.silu_mul"), ("ArrowLeft", "moe[0].shared.silu_mul.linear"), ("ArrowUp", "moe[0].route"),
-                          ("ArrowUp", "moe[0].route"), ("Escape", None)]:
+    for key, expected in [("ArrowRight", "moe[0].route.norm_linear[0]"), ("ArrowRight", "moe[0].route[0]"), ("ArrowDown", "moe[0].shared.silu_mul.linear[0]"),
+                          ("ArrowRight", "moe[0].shared.silu_mul[0]"), ("ArrowLeft", "moe[0].shared.silu_mul.linear[0]"), ("ArrowUp", "moe[0].route[0]"),
+                          ("ArrowUp", "moe[0].route[0]"), ("Escape", None)]:
         b.key(key)
         check(f"{key}", text(b, "#details h2"), expected)
     width = "document.querySelector('#schedule .bar[data-op=\"3\"]').getBoundingClientRect().width"

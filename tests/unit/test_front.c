@@ -205,17 +205,21 @@ static void expanding(void)
         {MODEL("when (N > 8) { y = exp(x); } else when (T >= 4 && N == 8) { y = log(x); } else { y = abs(x); } return y;"),
          "y pointwise \"i0 log\"\n"},
         {MODEL("repeat 3 as i { when (i % 2 == 0) { x = exp(x); } else { x = log(x); } } return x;"),
-         "x pointwise \"i0 exp\"\nx pointwise \"i0 log\"\nx pointwise \"i0 exp\"\n"},
+         "x[0] pointwise \"i0 exp\"\nx[1] pointwise \"i0 log\"\nx[2] pointwise \"i0 exp\"\n"},
         /* segments; none is empty */
         {MODEL("break; eager { x = exp(x); } break; x = log(x); break; break; x = abs(x); break; return x;"),
-         "x pointwise \"i0 exp\"\n"
-         "x pointwise \"i0 log\" segment 1\nx pointwise \"i0 abs\" segment 2\n"},
+         "x[0] pointwise \"i0 exp\"\n"
+         "x[1] pointwise \"i0 log\" segment 1\nx[2] pointwise \"i0 abs\" segment 2\n"},
         {MODEL("x = exp(x); eager { x = log(x); } x = abs(x); return x;"),
-         "x pointwise \"i0 exp\"\nx pointwise \"i0 log\" segment 1 eager\nx pointwise \"i0 abs\" segment 2\n"},
+         "x[0] pointwise \"i0 exp\"\nx[1] pointwise \"i0 log\" segment 1 eager\nx[2] pointwise \"i0 abs\" segment 2\n"},
         /* layers: instances, pins that hold inside */
         {LAYER MODEL("on b { repeat 2 as i { x = f[i, 1 - i](x); } } return x;"),
          "f[0,1].y pointwise \"i0 exp\" on a in f[0,1]\nf[0,1].out pointwise \"i0 i1 mul\" on b in f[0,1]\n"
          "f[1,0].y pointwise \"i0 exp\" on a in f[1,0]\nf[1,0].out pointwise \"i0 i1 mul\" on b in f[1,0]\n"},
+        /* one instance twice: its ops are numbered */
+        {LAYER MODEL("repeat 2 { x = f[3](x); } return x;"),
+         "f[3].y[0] pointwise \"i0 exp\" on a in f[3]\nf[3].out[0] pointwise \"i0 i1 mul\" in f[3]\n"
+         "f[3].y[1] pointwise \"i0 exp\" on a in f[3]\nf[3].out[1] pointwise \"i0 i1 mul\" in f[3]\n"},
         /* three names each */
         {"layer g(x: f32[T, N]) -> (a: f32[T, N], b: f32[T, N], c: f32[T, N]) { return exp(x), log(x), abs(x); }\n" MODEL(
              "a, b, c = g(x); y = a * b - c after a, b, c; return y;"),
