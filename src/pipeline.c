@@ -94,7 +94,7 @@ static bool parse_values(struct stem_compiled *c, const char *list, const char *
         errno = 0;
         long long v = strtoll(p, &end, 10);
         if (errno || end == p || (*end && *end != ',')) {
-            stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "--dim '%s': sizes are integers, separated by commas",
+            stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "--dim '%s': sizes are integers of 64 bits, separated by commas",
                        arg);
             return false;
         }

@@ -56,6 +56,8 @@ struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
 bool stem_cli_whole(const struct stem_cli_compile *c);
 /* For what an option would have no effect on: false after an error message if one of `names` (NULL-terminated) was given. */
 bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, const char *why);
+/* Whether a file is a plan: by its name, NAME.json, or because it begins as one. */
+bool stem_cli_is_plan(const char *path);
 /* The same for a plan, which is compiled already: what is about messages is left. */
 bool stem_cli_takes_plan(const struct stem_cli_compile *c);
 /* For a command that found no GPU: compiles all the same, since faults of the input and of the command line come first. False
@@ -76,6 +78,9 @@ struct stem_costs *stem_cli_costs_read(const char *path, bool may_be_missing, in
 
 /* --explain-streams (explain_streams.c). */
 void stem_cli_explain_streams(const struct stem_compiled *c, const struct stem_options *o);
+
+/* Position of `arg` in a NULL-terminated list; a usage error that names them, or the nearest, if it is not there. */
+int stem_cli_word(struct argp_state *state, const char *arg, const char *what, const char *const *words);
 
 /* "mainstem: error: ..." on stderr. */
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -81,12 +81,6 @@ static const struct stem_plan *plan_of(const struct side *s)
     return s->compiled ? s->compiled->plan : s->read;
 }
 
-static bool is_plan(const char *path)
-{
-    size_t len = strlen(path);
-    return len > 5 && !strcmp(path + len - 5, ".json");
-}
-
 static void read_plan(const char *path, struct stem_arena *a, struct side *s, int *status)
 {
     const char *why = NULL;
@@ -105,7 +99,7 @@ static void read_plan(const char *path, struct stem_arena *a, struct side *s, in
 
 static bool open_side(const char *path, struct stem_cli_compile *c, struct stem_arena *a, struct side *s, int *status)
 {
-    if (is_plan(path)) {
+    if (stem_cli_is_plan(path)) {
         read_plan(path, a, s, status);
     } else {
         c->args.path = path;
@@ -180,10 +174,10 @@ int stem_cmd_diff(int argc, char **argv)
     struct stem_arena *arena = stem_arena_new();
     struct side a = {0}, b = {0};
     int status = STEM_EXIT_OK;
-    if (d.n_to && is_plan(d.path[1])) {
+    if (d.n_to && stem_cli_is_plan(d.path[1])) {
         stem_cli_error("--to is for programs: '%s' is compiled already", d.path[1]);
         status = STEM_EXIT_USAGE;
-    } else if (is_plan(d.path[0]) && is_plan(d.path[1]) && (d.compile.args.path = d.path[0], !stem_cli_takes_plan(&d.compile))) {
+    } else if (stem_cli_is_plan(d.path[0]) && stem_cli_is_plan(d.path[1]) && (d.compile.args.path = d.path[0], !stem_cli_takes_plan(&d.compile))) {
         status = STEM_EXIT_USAGE;
     } else if (open_side(d.path[0], &d.compile, arena, &a, &status) &&
                open_side(d.path[1], &d.to, arena, &b, &status)) {

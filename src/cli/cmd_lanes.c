@@ -145,8 +145,7 @@ int stem_cmd_lanes(int argc, char **argv)
     const char *why = NULL;
     int status = STEM_EXIT_INPUT;
     struct stem_source *text = stem_source_read(a, l.path, &why);
-    size_t len = strlen(l.path);
-    bool json = len > 5 && !strcmp(l.path + len - 5, ".json");
+    bool json = stem_cli_is_plan(l.path);
     if (!text) {
         stem_cli_error("%s", why);
         status = STEM_EXIT_WORLD;

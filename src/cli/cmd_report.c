@@ -73,7 +73,7 @@ static bool open_page(const char *path)
 }
 
 /* Specialisations without an event keep their estimates; at least one must have them. */
-static const struct stem_timeline **read_trace(const char *path, const struct stem_plan *p, struct stem_arena *a)
+static const struct stem_timeline **read_trace(const char *path, const struct stem_plan *p, struct stem_arena *a, int *status)
 {
     const char *why = NULL, *first = NULL;
     struct stem_source *text = stem_source_read(a, path, &why);
@@ -92,8 +92,10 @@ static const struct stem_timeline **read_trace(const char *path, const struct st
             first = why;
         }
     }
-    if (!any)
+    if (!any) {
         stem_cli_error("%s: %s", path, first);
+        *status = STEM_EXIT_INPUT;
+    }
     return any ? all : NULL;
 }
 
@@ -103,7 +105,7 @@ static int write_page(const struct report_args *args, struct stem_report *r)
     struct stem_out page = {0};
     const char *path = args->out ? args->out : stem_arena_printf(a, "%s.html", r->plan->name);
     int status = STEM_EXIT_WORLD;
-    if (args->trace && !(r->measured = read_trace(args->trace, r->plan, a)))
+    if (args->trace && !(r->measured = read_trace(args->trace, r->plan, a, &status)))
         goto done;
     stem_report_html(r, &page);
     if (!stem_cli_write(path, stem_out_text(&page), page.len))
@@ -146,9 +148,8 @@ int stem_cmd_report(int argc, char **argv)
     struct report_args args = {0};
     stem_cli_compile_init(&args.compile);
     argp_parse(&argp, argc, argv, 0, NULL, &args);
-    size_t len = strlen(args.compile.args.path);
     int status;
-    if (len > 5 && !strcmp(args.compile.args.path + len - 5, ".json")) {
+    if (stem_cli_is_plan(args.compile.args.path)) {
         status = stem_cli_takes_plan(&args.compile) ? report_json(&args) : STEM_EXIT_USAGE;
     } else {
         struct stem_compiled *c = stem_cli_compile(&args.compile, &status);

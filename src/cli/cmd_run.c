@@ -66,15 +66,6 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
     return n;
 }
 
-static int word(struct argp_state *state, const char *arg, const char *what, const char *const *words)
-{
-    for (int i = 0; words[i]; i++)
-        if (!strcmp(arg, words[i]))
-            return i;
-    argp_error(state, "%s does not know '%s'", what, arg);
-    return 0;
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     static const char *const devices[] = {"auto", "gpu", "cpu", NULL};
@@ -89,14 +80,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                                     : r->for_gpu;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; return 0;
-    case OPT_DEVICE: r->device = (enum stem_run_device)word(state, arg, "--device", devices); return 0;
-    case OPT_BY: r->by = (enum stem_run_by)word(state, arg, "--by", ways); return 0;
+    case OPT_DEVICE: r->device = (enum stem_run_device)stem_cli_word(state, arg, "--device", devices); return 0;
+    case OPT_BY: r->by = (enum stem_run_by)stem_cli_word(state, arg, "--by", ways); return 0;
     case OPT_ITERS: r->iters = (uint32_t)number(state, arg, "--iters", 1, 1000000); return 0;
     case OPT_INDEX: r->device_index = (uint32_t)number(state, arg, "--gpu", 0, 1023); return 0;
     case OPT_SEED: r->seed = number(state, arg, "--seed", 0, UINT64_MAX); return 0;
     case OPT_ORDERS: r->orders = (uint32_t)number(state, arg, "--orders", 1, 1000000); return 0;
-    case OPT_POOL: r->pool = word(state, arg, "--memory", memories) == 1; return 0;
-    case OPT_COMPARE: word(state, arg, "--compare", oracles), r->compare = true; return 0;
+    case OPT_POOL: r->pool = stem_cli_word(state, arg, "--memory", memories) == 1; return 0;
+    case OPT_COMPARE: stem_cli_word(state, arg, "--compare", oracles), r->compare = true; return 0;
     case OPT_AUDIT: r->audit = true; return 0;
     case OPT_INPUT:
         r->inputs = stem_xrealloc(r->inputs, (r->n_inputs + 1) * sizeof *r->inputs);

@@ -89,11 +89,10 @@ int stem_cmd_verify(int argc, char **argv)
     struct stem_cli_compile c;
     stem_cli_compile_init(&c);
     argp_parse(&argp, argc, argv, 0, NULL, &c);
-    size_t len = strlen(c.args.path);
     int status = STEM_EXIT_USAGE;
     if (!stem_cli_whole(&c)) {
         /* said already */
-    } else if (len > 5 && !strcmp(c.args.path + len - 5, ".json")) {
+    } else if (stem_cli_is_plan(c.args.path)) {
         status = stem_cli_takes_plan(&c) ? verify_json(c.args.path, c.color) : STEM_EXIT_USAGE;
     } else {
         c.args.no_verify = true; /* here the verifier's verdict is the output */

@@ -101,14 +101,17 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
 }
 
 /* Position of `arg` in a NULL-terminated list of words. */
-static int word(struct argp_state *state, const char *arg, const char *what, const char *const *words)
+int stem_cli_word(struct argp_state *state, const char *arg, const char *what, const char *const *words)
 {
     size_t n = 0;
     for (; words[n]; n++)
         if (!strcmp(arg, words[n]))
             return (int)n;
+    char all[256] = "";
+    for (size_t i = 0, len = 0; i < n && len < sizeof all; i++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
     const char *near = stem_nearest(arg, words, n);
-    argp_error(state, "%s does not know '%s'%s%s%s", what, arg, near ? "; did you mean '" : "", near ? near : "",
+    argp_error(state, "%s does not know '%s'%s%s%s", what, arg, near ? "; did you mean '" : "; it takes ", near ? near : all,
                near ? "'?" : "");
     return 0;
 }
@@ -156,22 +159,22 @@ static error_t parse_schedule(int key, char *arg, struct argp_state *state, stru
     static const char *const matmuls[] = {"auto", "own", "cublaslt", NULL};
     static const uint32_t sm[] = {80, 90, 100, 120};
     switch (key) {
-    case OPT_ARCH: o->target.sm = sm[word(state, arg, "--arch", archs)]; return 0;
-    case OPT_ORDER: o->order = (enum stem_order)word(state, arg, "--order", orders); return 0;
-    case OPT_INPLACE: o->inplace = (enum stem_inplace)word(state, arg, "--inplace", ways); return 0;
+    case OPT_ARCH: o->target.sm = sm[stem_cli_word(state, arg, "--arch", archs)]; return 0;
+    case OPT_ORDER: o->order = (enum stem_order)stem_cli_word(state, arg, "--order", orders); return 0;
+    case OPT_INPLACE: o->inplace = (enum stem_inplace)stem_cli_word(state, arg, "--inplace", ways); return 0;
     case OPT_MAX_STREAMS:
         o->max_streams = (uint32_t)number(state, arg, "--max-streams", 1, STEM_MAX_STREAMS);
         return 0;
-    case OPT_STREAMS: o->ignore_pins = word(state, arg, "--streams", who) == 1; return 0;
+    case OPT_STREAMS: o->ignore_pins = stem_cli_word(state, arg, "--streams", who) == 1; return 0;
     case OPT_ONE_STREAM: o->one_stream = true; return 0;
     case OPT_MAX_LANES: o->max_lanes = (uint32_t)number(state, arg, "--max-lanes", 1, UINT32_MAX - 1); return 0;
     case OPT_LANE_REPAIR:
-        o->lane_repair = (enum stem_lane_repairs)word(state, arg, "--lane-repair", repairs);
+        o->lane_repair = (enum stem_lane_repairs)stem_cli_word(state, arg, "--lane-repair", repairs);
         return 0;
     case OPT_BUDGET: o->memory_budget = number(state, arg, "--memory-budget", 1, UINT64_MAX - 1); return 0;
     case OPT_NO_FUSE: o->no_fuse = true; return 0;
-    case OPT_PDL: o->pdl = (enum stem_pdl)word(state, arg, "--pdl", pdls); return 0;
-    case OPT_MATMUL: o->matmul = (enum stem_matmul_by)word(state, arg, "--matmul", matmuls); return 0;
+    case OPT_PDL: o->pdl = (enum stem_pdl)stem_cli_word(state, arg, "--pdl", pdls); return 0;
+    case OPT_MATMUL: o->matmul = (enum stem_matmul_by)stem_cli_word(state, arg, "--matmul", matmuls); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -181,7 +184,7 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     static const char *const kinds[] = {"stem", "ir", NULL};
     static const char *const when[] = {"never", "always", "auto", NULL};
     switch (key) {
-    case OPT_FROM: c->args.from_ir = word(state, arg, "--from", kinds) == 1; return 0;
+    case OPT_FROM: c->args.from_ir = stem_cli_word(state, arg, "--from", kinds) == 1; return 0;
     case OPT_PASSES: /* STEM2003 names one that does not exist */
         if (!arg[strspn(arg, ",")])
             argp_error(state, "--passes wants at least one (--list-passes lists them)");
@@ -209,7 +212,7 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
         return 0;
     case OPT_NO_WARN: c->no_warnings = true; return 0;
     case OPT_MAX_ERRORS: c->args.max_errors = (uint32_t)number(state, arg, "--max-errors", 1, 100000); return 0;
-    case OPT_COLOR: c->color = word(state, arg, "--color", when) == 2 ? -1 : !strcmp(arg, "always"); return 0;
+    case OPT_COLOR: c->color = stem_cli_word(state, arg, "--color", when) == 2 ? -1 : !strcmp(arg, "always"); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -327,7 +330,11 @@ bool stem_cli_write(const char *path, const void *data, size_t len)
 {
     char temp[PATH_MAX], end[32] = "";
     struct stat there;
-    bool special = !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode); /* /dev/null is not to be replaced */
+    bool exists = !stat(path, &there), special = exists && !S_ISREG(there.st_mode); /* /dev/null is not to be replaced */
+    if (exists && S_ISDIR(there.st_mode)) {
+        stem_cli_error("cannot write '%s': %s", path, strerror(EISDIR));
+        return false;
+    }
     if (!special)
         snprintf(end, sizeof end, ".tmp%ld", (long)getpid());
     if ((size_t)snprintf(temp, sizeof temp, "%s%s", path, end) >= sizeof temp) {

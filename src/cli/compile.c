@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ast/ast.h"
@@ -115,10 +116,47 @@ static struct stem_compiled *compile(struct stem_cli_compile *c)
     return stem_pipeline(&c->args);
 }
 
+/* The first bytes of a file that can be read twice, blanks left out. */
+static void begin_of(const char *path, char *text, size_t size)
+{
+    struct stat s;
+    int c;
+    size_t n = 0;
+    FILE *f = strcmp(path, "-") && !stat(path, &s) && S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
+    while (f && n + 1 < size && (c = fgetc(f)) != EOF)
+        if (n || !strchr(" \t\r\n", c))
+            text[n++] = (char)c;
+    if (f)
+        fclose(f);
+    text[n] = '\0';
+}
+
+bool stem_cli_is_plan(const char *path)
+{
+    static const char word[] = "{\"mainstem_plan\"";
+    char begin[sizeof word];
+    size_t len = strlen(path);
+    if (len > 5 && !strcmp(path + len - 5, ".json"))
+        return true;
+    begin_of(path, begin, sizeof begin);
+    return !strcmp(begin, word);
+}
+
+static bool is_drawing(const char *path)
+{
+    char begin[sizeof "digraph"];
+    begin_of(path, begin, sizeof begin);
+    return !strcmp(begin, "digraph");
+}
+
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
-    size_t len = strlen(c->args.path);
-    if (len > 5 && !strcmp(c->args.path + len - 5, ".json")) {
+    if (is_drawing(c->args.path)) {
+        stem_cli_error("'%s' is a graph in DOT: 'mainstem lanes' reads it", c->args.path);
+        *status = STEM_EXIT_USAGE;
+        return NULL;
+    }
+    if (stem_cli_is_plan(c->args.path)) {
         stem_cli_error("'%s' looks like a plan; verify, lanes, report and diff read plans, this command a .stem file",
                        c->args.path);
         *status = STEM_EXIT_USAGE;

@@ -55,6 +55,14 @@ static int unknown(const char *word)
     return STEM_EXIT_USAGE;
 }
 
+static int close_output(int status)
+{
+    if (!fflush(stdout) && !ferror(stdout))
+        return status;
+    stem_cli_error("cannot write to standard output");
+    return STEM_EXIT_WORLD;
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = STEM_EXIT_USAGE;
@@ -66,11 +74,11 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         help(stdout);
-        return STEM_EXIT_OK;
+        return close_output(STEM_EXIT_OK);
     }
     if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         puts("mainstem " PACKAGE_VERSION);
-        return STEM_EXIT_OK;
+        return close_output(STEM_EXIT_OK);
     }
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name))
@@ -80,12 +88,7 @@ int main(int argc, char **argv)
         argv[1] = name; /* what usage messages call the program */
         if (argc > 2 && !strcmp(argv[2], "-h"))
             argv[2] = "--help";
-        int status = commands[i].run(argc - 1, argv + 1);
-        if (fflush(stdout) || ferror(stdout)) {
-            stem_cli_error("cannot write to standard output");
-            return STEM_EXIT_WORLD;
-        }
-        return status;
+        return close_output(commands[i].run(argc - 1, argv + 1));
     }
     return unknown(argv[1]);
 }

@@ -315,6 +315,22 @@ static bool op_operands(struct stem_checker *c, const struct stem_op_def *def, c
     return fine;
 }
 
+/* A rule speaks of one operand; which sizes do not fit is seen from all of them. */
+static void show_operands(struct stem_checker *c, const struct stem_op_def *def, const struct stem_type *in, uint32_t n)
+{
+    struct stem_out o = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct stem_param *p = stem_op_param(def, i);
+        if (p && in[i].dtype != STEM_N_DTYPES)
+            stem_out_printf(&o, "%s%s: %s", o.len ? ", " : "", p->name, stem_type_text(&c->eval, &in[i]));
+    }
+    const struct stem_diags *q = c->m->diags;
+    uint32_t id = stem_diags_count(q) ? stem_diags_get(q, stem_diags_count(q) - 1)->id : 0;
+    if (n > 1 && id != STEM_E_OP_ATTR)
+        stem_diag_help(c->m->diags, "given are %s", stem_out_text(&o));
+    stem_out_free(&o);
+}
+
 static void call_op(struct stem_checker *c, const struct stem_op_def *def, const struct stem_x *x,
                     struct stem_results *r)
 {
@@ -336,6 +352,8 @@ static void call_op(struct stem_checker *c, const struct stem_op_def *def, const
                            .n_in = n,
                            .attrs = attrs};
     r->bad = !stem_op_infer(def, &i);
+    if (r->bad)
+        show_operands(c, def, in, n);
     for (uint32_t k = 0; !r->bad && k < i.n_out; k++) {
         r->bad = !stem_type_possible(&c->eval, &i.out[k], x->id.span);
         add_result(r, (struct stem_sval){.type = i.out[k], .computed = true});

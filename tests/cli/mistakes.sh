@@ -79,6 +79,59 @@ done
     expect 0 '2 random legal orders' run "$moe" $small --orders=2
 }
 
+# ---- files that are not what they are taken for ----
+cp "$plan" "$work/plan" # without its ending
+"$MAINSTEM" compile "$moe" -q -o "$work/big" --emit=dot || exit 99
+: >"$work/empty"
+echo '{' >"$work/broken.json"
+head -c 3000 "$plan" >"$work/cut.json"
+printf 'module m;\r\nmodel f(x: f32[4]) -> f32[4] {\r\n  return y + 1.0;\r\n}\r\n' >"$work/crlf.stem"
+printf 'module m;\nmodel f(x: f32[4, 8]) -> f32[4, 8] {\n  // caf\351 \377\n  weight w: f32[8, 16];\n  return linear(x, w);\n}\n' >"$work/latin.stem"
+printf 'module m;\nmodel f(x: f32[4]) -> f32[4] {\n  weight \303\251: f32[4];\n  return x;\n}\n' >"$work/letter.stem"
+expect 0 'safe: ' verify "$work/plan"
+expect 0 'lanes' lanes "$work/plan"
+expect 0 'do the same' diff "$work/plan" "$plan"
+expect 2 'looks like a plan' compile "$work/plan"
+for command in verify report compile; do
+    expect 2 "is a graph in DOT: 'mainstem lanes' reads it" $command "$work/big/dual_stream_moe.dot"
+done
+for command in verify lanes 'report -o x.html' "diff $plan"; do
+    # shellcheck disable=SC2086
+    {
+        expect 1 'broken.json: line 2, column 0: ' $command "$work/broken.json"
+        expect 1 'cut.json: line [0-9]+, column [0-9]+: ' $command "$work/cut.json"
+    }
+done
+for bad in empty broken.json; do
+    expect 1 "$bad: line [0-9]+: " report "$moe" --trace="$work/$bad" -o "$work/x.html"
+    expect 1 "$bad: line [0-9]+, column 0: " compile "$moe" --costs="$work/$bad"
+done
+expect 1 "crlf.stem:3:10: error: unknown name 'y'" compile "$work/crlf.stem"
+expect 1 '^    3 \|   return y \+ 1.0;$' compile "$work/crlf.stem"
+expect 1 'latin.stem:5:20: error: the last sizes of x and w differ' compile "$work/latin.stem"
+expect 1 'given are x: f32\[4, 8\], w: f32\[8, 16\]' compile "$work/latin.stem"
+expect 1 'names are letters of ASCII' compile "$work/letter.stem"
+
+# ---- outputs that cannot be written ----
+expect 3 "cannot write '$work': Is a directory" report "$moe" -o "$work"
+expect 3 "cannot write '/dev/full': No space left" report "$moe" -o /dev/full
+expect 3 'Not a directory' compile "$moe" -q -o "$work/empty"
+for command in --help --version ops "compile $moe" 'explain --all' "run $moe $small --device=cpu" "run $SRCDIR/examples/inline_kernel.stem --device=cpu"; do
+    n=$((n + 1))
+    # shellcheck disable=SC2086
+    "$MAINSTEM" $command >/dev/full 2>"$work/out" </dev/null
+    status=$?
+    [ $status = 3 ] && grep -q 'cannot write to standard output' "$work/out" || wrong "$command to a full device: $status, $(cat "$work/out")"
+    # shellcheck disable=SC2086
+    "$MAINSTEM" $command 2>"$work/out" </dev/null | head -n 1 >/dev/null
+    [ ! -s "$work/out" ] || wrong "$command into a pipe that is closed: $(cat "$work/out")"
+done
+
+# ---- words ----
+expect 2 "device does not know 'rocm'; it takes auto, gpu or cpu" run "$moe" --device=rocm
+expect 2 "arch does not know '90'; it takes sm_80, sm_90, sm_100 or sm_120" compile "$moe" --arch=90
+MAINSTEM_LIBCUDA=/nowhere expect 3 'there is no GPU, and on the CPU device the program needs' run "$moe" -D HIDDEN=32768 -D INTER=4096
+
 # ---- inline kernels: that do not compile, and that touch what is not theirs; one status, whoever compiles ----
 kernel() { # STATEMENT: a program whose op 'b', of line 7, is a kernel of 64 threads of it
     printf '%s\n' 'module own;' 'kernel twice(in x: f32[64], out y: f32[64]) grid(1) block(64)' '{{' '    int i = threadIdx.x;' "    $1" '}}' \
