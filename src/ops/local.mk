@@ -7,7 +7,9 @@ libstem_core_la_SOURCES += %D%/copy/copy.c %D%/copy/copy.h %D%/copy/copy_ref.c
 libstem_core_la_SOURCES += %D%/embed/embed.c %D%/embed/embed.h %D%/embed/embed_ref.c
 libstem_core_la_SOURCES += %D%/pointwise/expr.c %D%/pointwise/expr.h %D%/pointwise/pointwise.c \
 	%D%/pointwise/pointwise.h %D%/pointwise/pointwise_lower.c %D%/pointwise/pointwise_ref.c
-libstem_core_la_SOURCES += %D%/rmsnorm/add_rmsnorm.c %D%/rmsnorm/rmsnorm.c %D%/rmsnorm/rmsnorm.h %D%/rmsnorm/rmsnorm_ref.c
+libstem_core_la_SOURCES += %D%/rmsnorm/add_rmsnorm.c %D%/rmsnorm/rmsnorm.c %D%/rmsnorm/rmsnorm.h %D%/rmsnorm/rmsnorm_quantize.c \
+	%D%/rmsnorm/rmsnorm_ref.c
+libstem_core_la_SOURCES += %D%/quantize_f8/quantize_f8.c %D%/quantize_f8/quantize_f8.h %D%/quantize_f8/quantize_f8_ref.c
 libstem_core_la_SOURCES += %D%/silu_mul/silu_mul.c %D%/silu_mul/silu_mul.h %D%/silu_mul/silu_mul_ref.c
 libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 
@@ -64,7 +66,9 @@ STEM_CUH = \
 	%D%/argmax/argmax.cuh \
 	%D%/embed/embed.cuh \
 	%D%/pointwise/pointwise.cuh \
+	%D%/quantize_f8/quantize_f8.cuh \
 	%D%/rmsnorm/rmsnorm.cuh \
+	%D%/rmsnorm/rmsnorm_quantize.cuh \
 	%D%/silu_mul/silu_mul.cuh
 
 EXTRA_DIST += $(STEM_CUH) scripts/embed.sh

@@ -120,7 +120,7 @@ template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void line
     array<float> last(columns, 1);
     reference("linear").set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add")
         .set("then_of", "bf16").set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr)
-        .operand(x.data(), {m, k}).operand(w.data(), {n, k}).absent().absent().operand(more.data(), {m, columns})
+        .operand(x.data(), {m, k}).operand(w.data(), {n, k}).absent().absent().absent().operand(more.data(), {m, columns})
         .operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
     size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);
@@ -330,7 +330,7 @@ static void experts_plain(mixture d)
 /* ---- route ---- */
 
 /* SEGMENT 0: one warp, WARPS experts a lane. */
-template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2>
+template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool LIMIT, bool TOP2, int SIZE = 0>
 static void route(const char *score, int tokens, int experts, int k, int groups, int top, bool renormalize, int odd)
 {
     array<E> logits(tokens * experts, 3);
@@ -350,7 +350,7 @@ static void route(const char *score, int tokens, int experts, int k, int groups,
             stem_route_few<E, WARPS, SCORE, BIAS, BIAS && WARPS != 2>(logits.data(), own_bias, ids.data(), weights.data(), experts, k,
                                                                       renormalize, 2.5f);
         else
-            stem_route<E, WARPS, SEGMENT, SCORE, BIAS, BIAS && WARPS != 32, LIMIT, TOP2>(
+            stem_route<E, WARPS, SEGMENT, SCORE, BIAS, BIAS && WARPS != 32, LIMIT, TOP2, SIZE>(
                 logits.data(), own_bias, ids.data(), weights.data(), experts, k, groups, top ? top : groups, renormalize, 2.5f);
     });
     bool good = memcmp(ids.data(), ids_want.data(), ids.n * 4) == 0;
@@ -450,6 +450,10 @@ int main()
     for (int odd : {0, 1, 2}) {
         route<bf16, 12, 32, STEM_SCORE_SIGMOID, true, false, true>("sigmoid", 5, 384, 8, 1, 0, true, odd);
         route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true>("softmax", 5, 256, 6, 8, 3, false, odd);
+        route<float, 8, 8, STEM_SCORE_SIGMOID, true, true, true, 32>("sigmoid", 5, 256, 8, 8, 4, true, odd);
+        route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true, 8>("softmax", 5, 240, 6, 30, 7, false, odd);
+        route<bf16, 3, 8, STEM_SCORE_NONE, false, true, false, 16>("none", 5, 80, 4, 5, 2, false, odd);
+        route<bf16, 1, 4, STEM_SCORE_NONE, true, true, true, 1>("none", 5, 9, 2, 9, 3, false, odd);
         route<__half, 2, 8, STEM_SCORE_NONE, false, true, false>("none", 5, 60, 4, 4, 2, false, odd);
         route<float, 32, 16, STEM_SCORE_SIGMOID, false, false, true>("sigmoid", 2, 1000, 32, 1, 0, true, odd);
         route<float, 1, 32, STEM_SCORE_SOFTMAX, false, false, true>("softmax", 3, 8, 8, 1, 0, true, odd);

@@ -16,6 +16,9 @@
 #include "linear/packed_stream.cuh"
 #include "linear/linear_packed.cuh"
 #include "linear/linear_even.cuh"
+#include "quantize_f8/quantize_f8.cuh"
+#include "rmsnorm/rmsnorm.cuh"
+#include "rmsnorm/rmsnorm_quantize.cuh"
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 
@@ -75,8 +78,42 @@ static void add_scales(reference &r, coded<F> &c, std::vector<int64_t> dim, int6
         r.absent();
 }
 
-template <class F, bool PAIR, class Store>
-static void plain_packed(const bf16 *x, coded<F> &c, const Store &store, int m, int n, int k)
+static void same(const char *what, const void *got, const void *want, size_t bytes)
+{
+    bool good = memcmp(got, want, bytes) == 0;
+    checks++;
+    failures += !good;
+    if (!good)
+        printf("FAIL %s: bits differ\n", what);
+}
+
+/* Rows of x as quantize_f8 makes them. */
+struct quantised {
+    array<unsigned char> code;
+    array<float> scale;
+    quantised(array<bf16> &x, int64_t rows, int64_t k) : code(rows * k), scale(rows * ((k + 127) / 128))
+    {
+        emu_launch({(unsigned)(scale.n + 1) / 2, 1, 1}, 64, 1, 0, [&] {
+            if (k % 4)
+                stem_quantize_f8<bf16, 1>(x.data(), code.data(), scale.data(), rows, k);
+            else
+                stem_quantize_f8<bf16, 4>(x.data(), code.data(), scale.data(), rows, k);
+        });
+        array<unsigned char> want(rows * k);
+        array<float> want_scale(scale.n);
+        reference r("quantize_f8");
+        r.operand(x.data(), {rows, k}).raw(STEM_F8E4M3, want.data(), {rows, k}).operand(want_scale.data(), {rows, (k + 127) / 128}).run(2);
+        same("codes of quantize_f8", code.data(), want.data(), want.n);
+        same("scales of quantize_f8", scale.data(), want_scale.data(), 4 * scale.n);
+    }
+    stem_f8_rows rows()
+    {
+        return {code.data(), scale.data()};
+    }
+};
+
+template <class F, bool PAIR, class Rows, class Store>
+static void plain_packed(const Rows &x, coded<F> &c, const Store &store, int m, int n, int k)
 {
     int columns = PAIR ? n / 2 : n;
     emu_launch({(unsigned)(columns + 3) / 4, (unsigned)(m + 7) / 8, 1}, 128, 1, 0, [&] {
@@ -97,7 +134,7 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
         .set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr).operand(x.data(), {m, k});
     r.raw(format_type<F>(), c.w.data(), {n, k});
     add_scales(r, c, {n, k}, (n + 127) / 128, {1});
-    r.operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
+    r.absent().operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     size_t kept = ((chunks + CLUSTER - 1) / CLUSTER * count * stem_even_token_bytes<F> + 15) / 16 * 16;
     size_t smem = WARPS * STAGES * stem_even_stage_bytes<F, MT> + kept +
                   ((each + WARPS - 1) * stem_even_slot_floats<MT> + (CLUSTER > 1 ? each * 16 * MT : 0)) * count * 4;
@@ -108,6 +145,18 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
                            x.data(), c.w.data(), c.scale(), c.tensor(),
                            add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m, n, k, most, each);
                    });
+    if constexpr (std::is_same<F, stem_f8>::value) {
+        quantised q(x, m, k);
+        array<bf16> coded_y(m * columns);
+        emu_launch({(unsigned)(clusters * CLUSTER), (unsigned)((m + most - 1) / most), 1}, 32 * WARPS, CLUSTER, smem, [&] {
+            stem_linear_even<F, MT, NT, STAGES, WARPS, CLUSTER, true, PAIR>(
+                q.rows(), c.w.data(), c.scale(), (const void *)nullptr,
+                add_store<PAIR>{more.data(), last.data(), coded_y.data(), columns}, m, n, k, most, each);
+        });
+        same("linear of rows that are quantised", coded_y.data(), y[0].data(), 2 * coded_y.n);
+        plain_packed<F, PAIR>(q.rows(), c, add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
+        compare("linear of rows that are quantised, plain", plain, want, plain, 4e-3);
+    }
     plain_packed<F, PAIR>(x.data(), c, add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
     compare("linear of a format, plain", plain, want, plain, 4e-3);
     char what[128];
@@ -162,6 +211,28 @@ static void experts_packed(mixture d)
                     d.experts, d.hidden, d.inter, tile);
         });
     }
+    if constexpr (std::is_same<F, stem_f8>::value) {
+        quantised q(x, T, H);
+        array<bf16> coded_h(T * K * I);
+        memcpy((void *)coded_h.data(), h[0].data(), 2 * coded_h.n); /* rows of pairs without an expert are not written */
+        emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
+            if (T == 1 && ALONE)
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, ALONE>(
+                    q.rows(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), coded_h.data(), d.tokens, d.k, d.experts,
+                    d.hidden, d.inter, tile, 1);
+            else
+                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, false>(
+                    q.rows(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), coded_h.data(), d.tokens, d.k, d.experts,
+                    d.hidden, d.inter, tile, ROOM);
+        });
+        same("experts of rows that are quantised", coded_h.data(), h[0].data(), 2 * coded_h.n);
+        emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
+            stem_experts_up_packed_plain<F, bf16, STEM_ACT_SILU>(q.rows(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(),
+                                                                 h_plain.data(), d.tokens, d.k, d.experts, d.hidden, d.inter);
+        });
+        if (!d.wild)
+            compare("experts of rows that are quantised, up plain", h_plain, h_want, h_plain, 4e-3);
+    }
     emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
         stem_experts_up_packed_plain<F, bf16, STEM_ACT_SILU>(x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(),
                                                              h_plain.data(), d.tokens, d.k, d.experts, d.hidden, d.inter);
@@ -203,6 +274,34 @@ template <class F> static void formats()
     experts_packed<F, 1, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* experts with several groups */
 }
 
+/* rmsnorm_quantize against rmsnorm and quantize_f8, all on the device. WHOLE as in the lowering. */
+template <int V, int KEPT, bool WHOLE> static void norm_quantize(int rows, int n, int threads)
+{
+    array<bf16> x(rows * n, 3), w(n, 1), y(rows * n), kept(rows * n);
+    int blocks = (n + 127) / 128;
+    array<unsigned char> code[2] = {array<unsigned char>(rows * n), array<unsigned char>(rows * n)};
+    array<float> scale[2] = {array<float>(rows * blocks), array<float>(rows * blocks)};
+    emu_launch({(unsigned)rows, 1, 1}, (unsigned)threads, 1, 0, [&] {
+        stem_rmsnorm<bf16, bf16, V, KEPT>(x.data() + blockIdx.x * n, w.data(), y.data() + blockIdx.x * n, n, 1, 1e-6f);
+    });
+    quantised q(y, rows, n);
+    emu_launch({(unsigned)rows, 1, 1}, (unsigned)threads, 1, 0, [&] {
+        stem_rmsnorm_quantize<bf16, bf16, V, KEPT, WHOLE, false>(x.data() + blockIdx.x * n, w.data(), nullptr,
+                                                                 code[0].data() + blockIdx.x * n,
+                                                                 scale[0].data() + blockIdx.x * blocks, n, 1, 1e-6f);
+    });
+    emu_launch({(unsigned)rows, 1, 1}, (unsigned)threads, 1, 0, [&] {
+        stem_rmsnorm_quantize<bf16, bf16, V, KEPT, WHOLE, true>(x.data() + blockIdx.x * n, w.data(), kept.data() + blockIdx.x * n,
+                                                                code[1].data() + blockIdx.x * n,
+                                                                scale[1].data() + blockIdx.x * blocks, n, 1, 1e-6f);
+    });
+    for (int i = 0; i < 2; i++) {
+        same("codes of rmsnorm_quantize", code[i].data(), q.code.data(), code[i].n);
+        same("scales of rmsnorm_quantize", scale[i].data(), q.scale.data(), 4 * scale[i].n);
+    }
+    same("what rmsnorm_quantize keeps", kept.data(), y.data(), 2 * y.n);
+}
+
 int main()
 {
     setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -214,6 +313,10 @@ int main()
     formats<stem_nvfp4>();
     formats<stem_int4>();
     experts_packed<stem_f8, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, 144, 144, false});
+    norm_quantize<8, 1, true>(3, 520, 96);
+    norm_quantize<8, 2, true>(2, 1000, 64);
+    norm_quantize<4, 1, false>(2, 300, 96);
+    norm_quantize<8, 0, false>(1, 1024, 32);
     printf("device code of formats: %d of %d checks failed\n", failures, checks);
     return failures != 0;
 }

@@ -55,7 +55,7 @@ template <class E, class W, class O> struct sample {
         first.run(1);
         second.operand(normal.data(), {m, k}).operand(w.data(), {n, k});
         if (then) {
-            second.absent().absent();
+            second.absent().absent().absent();
             for (reference *each : {&r, &second})
                 each->operand(more.data(), {m, columns}).operand(last.data(), {columns});
         }

@@ -149,6 +149,8 @@ static void check_epilogues(struct pointwise *t, const char *expected)
         for (uint32_t k = 0; k < op->n_attrs; k++)
             if (op->attrs[k].kind == STEM_ATTR_TEXT && op->attrs[k].text)
                 stem_out_printf(&o, " %s=%s", op->attrs[k].name, op->attrs[k].text);
+        if (!strcmp(op->def->name, "linear") && stem_value_at(p, op->operands[0].value)->tensor.dtype == STEM_F8E4M3)
+            stem_out_printf(&o, " of %s", stem_sym_str(t->f.strings, stem_value_at(p, op->operands[4].value)->name));
         for (uint32_t k = op->def->n_params; k < op->n_in && op->def->epilogue; k++)
             stem_out_printf(&o, " (%s)", stem_sym_str(t->f.strings, stem_value_at(p, op->operands[k].value)->name));
         stem_out_char(&o, '\n');
@@ -299,5 +301,32 @@ static void heads(void)
     check_heads(1, 100, true, "attention_part attention_combine heads_linear heads_linear ");
 }
 
-UNIT_MAIN("fuse", {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
+/* A rmsnorm and the products in f8e4m3 that read it: `way` 1: others read it, too; 2: a quantize_f8 in the program; 3: no
+ * product in f8e4m3. */
+static void quantised(void)
+{
+    static const char *const expected[] = {
+        "r rmsnorm_quantize\na linear of r.scale\nb linear of r.scale\n",
+        "r rmsnorm_quantize_keep\na linear of r.scale\nb linear of r.scale\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+        "r rmsnorm_quantize\na linear of q.scale\nb linear of q.scale\n",
+        "r rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n"};
+    for (int way = 0; way < 4; way++) {
+        struct pointwise t = pointwise_new();
+        struct stem_value_id norm = buffer(&t, "n", STEM_BF16, 0, 64), w = buffer(&t, "m", STEM_F8E4M3, 64, 64),
+                             s = buffer(&t, "s", STEM_F32, 1, 1), y = call(&t, "r", "rmsnorm", t.x, norm);
+        const struct stem_value_id in[] = {y, w, s};
+        t.b.name = stem_intern(t.f.strings, "q");
+        if (way == 2)
+            stem_build_simple(&t.b, "quantize_f8", in, 1, NULL, 0);
+        for (int i = 0; i < 2 && way != 3; i++) {
+            t.b.name = stem_intern(t.f.strings, i ? "b" : "a");
+            stem_build_simple(&t.b, "linear", in, 3, NULL, 0);
+        }
+        if (way == 1 || way == 3)
+            pw(&t, "z", "i0 i1 mul", y, t.y);
+        check_epilogues(&t, expected[way]);
+    }
+}
+
+UNIT_MAIN("fuse", {"quantised", quantised}, {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
           {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads})

@@ -214,5 +214,73 @@ static void by_hand(void)
     finish(&r);
 }
 
-UNIT_MAIN("fused ops", {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads},
+/* linear of what quantize_f8 made against linear of x, and rmsnorm_quantize against rmsnorm and quantize_f8: the same bits. */
+static void quantised(void)
+{
+    enum { T = 3, K = 300, N = 20 };
+    struct run norm, code, x, taken, both, keep;
+    begin(&norm, "rmsnorm");
+    operand(&norm, STEM_BF16, 2, (int64_t[]){T, K});
+    operand(&norm, STEM_F32, 1, (int64_t[]){K});
+    operand(&norm, STEM_BF16, 2, (int64_t[]){T, K});
+    execute(&norm);
+    begin(&code, "quantize_f8");
+    like(&code, &norm, 2);
+    operand(&code, STEM_F8E4M3, 2, (int64_t[]){T, K});
+    operand(&code, STEM_F32, 2, (int64_t[]){T, 3});
+    execute_for(&code, 2);
+    begin(&x, "linear");
+    like(&x, &norm, 2);
+    operand(&x, STEM_F8E4M3, 2, (int64_t[]){N, K});
+    operand(&x, STEM_F32, 2, (int64_t[]){1, 3});
+    operand(&x, STEM_BF16, 2, (int64_t[]){T, N});
+    execute(&x);
+    begin(&taken, "linear");
+    like(&taken, &code, 1);
+    like(&taken, &x, 1);
+    like(&taken, &x, 2);
+    absent(&taken);
+    like(&taken, &code, 2);
+    operand(&taken, STEM_BF16, 2, (int64_t[]){T, N});
+    execute(&taken);
+    CU_ASSERT(same_bits(&taken, 5, &x, 3));
+    begin(&both, "rmsnorm_quantize");
+    begin(&keep, "rmsnorm_quantize_keep");
+    for (int i = 0; i < 2; i++) {
+        struct run *r = i ? &keep : &both;
+        like(r, &norm, 0);
+        like(r, &norm, 1);
+        if (i)
+            operand(r, STEM_BF16, 2, (int64_t[]){T, K});
+        operand(r, STEM_F8E4M3, 2, (int64_t[]){T, K});
+        operand(r, STEM_F32, 2, (int64_t[]){T, 3});
+        execute_for(r, i ? 3 : 2);
+        CU_ASSERT(same_bits(r, r->n - 2, &code, 1) && same_bits(r, r->n - 1, &code, 2));
+    }
+    CU_ASSERT(same_bits(&keep, 2, &norm, 2));
+    struct run *all[] = {&norm, &code, &x, &taken, &both, &keep};
+    for (int i = 0; i < 6; i++)
+        finish(all[i]);
+}
+
+/* By hand: the greatest of the first 128 is 896, so they are halved; the rest are zeros, whose scale is of 1e-4. */
+static void quantised_by_hand(void)
+{
+    struct run r;
+    begin(&r, "quantize_f8");
+    operand(&r, STEM_BF16, 1, (int64_t[]){130});
+    operand(&r, STEM_F8E4M3, 1, (int64_t[]){130});
+    operand(&r, STEM_F32, 1, (int64_t[]){2});
+    for (int i = 0; i < 130; i++)
+        stem_ref_store(STEM_BF16, r.data[0], i, i == 7 ? -896.0f : i == 8 ? 34 : 0);
+    execute_for(&r, 2);
+    CU_ASSERT_EQUAL(at(&r, 1, 7), -448);
+    CU_ASSERT_EQUAL(at(&r, 1, 8), 16); /* 17: a tie of 16 and 18, to even */
+    CU_ASSERT_EQUAL(at(&r, 1, 129), 0);
+    CU_ASSERT_EQUAL(at(&r, 2, 0), 2);
+    CU_ASSERT_EQUAL(at(&r, 2, 1), 1e-4f / 448.0f);
+    finish(&r);
+}
+
+UNIT_MAIN("fused ops", {"quantised", quantised}, {"quantised by hand", quantised_by_hand}, {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads},
           {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})

@@ -22,7 +22,7 @@ static const struct call calls[] = {
      "the last sizes of x and w differ: linear multiplies x[.., K] by w[N, K]"},
     {"linear", "bf16[4,64] f32[32,64]", NULL, NULL, "linear needs x and w of one element type, not bf16 and f32"},
     {"linear", "bf16[4,64] bf16[2,32,64]", NULL, NULL, "linear needs a weight of 2 dimensions [N, K], not 3"},
-    {"linear", "i32[4,64] i32[32,64]", NULL, NULL, "linear takes bf16, f16 or f32, not i32"},
+    {"linear", "i32[4,64] i32[32,64]", NULL, NULL, "linear takes bf16, f16, f32 or, with its scales, f8e4m3, not i32"},
     {"linear", "bf16[4,64] bf16[32,64]", "out", "i32", "linear: out is bf16, f16 or f32, not i32"},
     /* formats: f8e4m3 has a scale for 128 x 128, nvfp4 for 16 columns and for all, int4 for 32 columns */
     {"linear", "bf16[4,300] f8e4m3[129,300] f32[2,3]", NULL, NULL, "bf16[4, 129]"},
@@ -42,6 +42,26 @@ static const struct call calls[] = {
     {"linear", "f16[4,64] int4[32,64] bf16[32,2]", NULL, NULL,
      "linear: weights of type int4 need x of type bf16, not f16"},
     {"linear", "bf16[4,64] bf16[32,64] bf16[32,2]", NULL, NULL, "linear: w of type bf16 has no scale"},
+    {"quantize_f8", "bf16[4,300]", NULL, NULL, "f8e4m3[4, 300] f32[4, 3]"},
+    {"quantize_f8", "i32[4,300]", NULL, NULL, "quantize_f8: x must be f32, f16 or bf16; the operand is i32[4, 300]"},
+    {"linear", "f8e4m3[4,300] f8e4m3[129,300] f32[2,3] - f32[4,3]", NULL, NULL, "bf16[4, 129]"},
+    {"linear", "f8e4m3[4,300] f8e4m3[129,300] f32[2,3] - f32[4,3]", "out", "f32", "f32[4, 129]"},
+    {"linear", "f8e4m3[4,300] f8e4m3[129,300] f32[2,3]", NULL, NULL,
+     "linear: an x of type f8e4m3 has an x_scale, f32[4, 3] (quantize_f8 makes both)"},
+    {"linear", "f8e4m3[4,300] f8e4m3[129,300] f32[2,3] - f32[4,2]", NULL, NULL,
+     "linear: an x of type f8e4m3 has an x_scale, f32[4, 3], not f32[4, 2] (quantize_f8 makes both)"},
+    {"linear", "bf16[4,300] f8e4m3[129,300] f32[2,3] - f32[4,3]", NULL, NULL,
+     "linear: only an x of type f8e4m3 has an x_scale, not one of bf16"},
+    {"linear", "f8e4m3[4,64] bf16[32,64] - - f32[4,1]", NULL, NULL,
+     "linear needs x and w of one element type, not f8e4m3 and bf16"},
+    {"linear", "f8e4m3[4,64] int4[32,64] bf16[32,2] - f32[4,1]", NULL, NULL,
+     "linear: weights of type int4 need x of type bf16, not f8e4m3"},
+    {"linear", "f16[4,64] f8e4m3[32,64] f32[1,1]", NULL, NULL,
+     "linear: weights of type f8e4m3 need x of type bf16 or, with its scales, f8e4m3, not f16"},
+    {"experts", "f8e4m3[4,64] i32[4,2] f32[4,2] f8e4m3[8,32,64] f8e4m3[8,64,16] f32[8,2,1] f32[8,1,1] - - f32[4,1]", NULL,
+     NULL, "bf16[4, 64]"},
+    {"experts", "f8e4m3[4,64] i32[4,2] f32[4,2] f8e4m3[8,32,64] f8e4m3[8,64,16] f32[8,2,1] f32[8,1,1]", NULL, NULL,
+     "experts: an x of type f8e4m3 has an x_scale, f32[4, 1] (quantize_f8 makes both)"},
     {"experts", "bf16[4,64] i32[4,2] f32[4,2] f8e4m3[8,300,64] f8e4m3[8,64,150] f32[8,4,1] f32[8,1,2]", NULL, NULL,
      "bf16[4, 64]"},
     {"experts", "bf16[4,64] i32[4,2] f32[4,2] f8e4m3[8,300,64] f8e4m3[8,64,150] f32[8,3,1] f32[8,1,2]", NULL, NULL,
@@ -158,6 +178,11 @@ static uint32_t read_operands(struct bench *t, const char *text, struct stem_inp
         int64_t dim[STEM_MAX_RANK];
         uint32_t rank = 0;
         char type[16];
+        if (*at == '-') { /* absent */
+            in[n] = (struct stem_input){STEM_NO_VALUE, STEM_MODE_IN, STEM_NOWHERE};
+            at += at[1] ? 2 : 1;
+            continue;
+        }
         const char *open = strchr(at, '[');
         snprintf(type, sizeof type, "%.*s", (int)(open - at), at);
         for (at = open; *at != ']';) {
@@ -474,7 +499,7 @@ static void cuts(void)
         const struct stem_target *t = &targets[i % 3];
         const int64_t *size = sizes[i / 72];
         struct stem_even_product p = {types[i / 3 % 3], (int64_t[]){1, 2, 7, 8, 16, 17, 64, 200}[i / 9 % 8], size[0], size[1],
-                                      i % 5 == 0};
+                                      i % 5 == 0, i % 7 == 0};
         struct stem_even_shape s = {0};
         CU_ASSERT_FATAL(stem_even_shape(&p, t, &s));
         CU_ASSERT(s.smem <= stem_stream_block_smem(t) && s.room * (s.smem + 1024) <= stem_stream_sm_smem(t));
@@ -484,7 +509,7 @@ static void cuts(void)
         CU_ASSERT(s.clusters <= (p.columns + (p.pair ? 8 : 16) * s.mt - 1) / ((p.pair ? 8 : 16) * s.mt));
     }
     /* a share of k for each block of a cluster where the tokens of all k have no room */
-    struct stem_even_product p = {STEM_NVFP4, 16, 7168, 16384, false};
+    struct stem_even_product p = {STEM_NVFP4, 16, 7168, 16384, false, false};
     struct stem_even_shape s;
     CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.cluster == 4 && s.clusters == 30);
 }

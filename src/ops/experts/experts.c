@@ -47,7 +47,8 @@ static const struct stem_format_operands w13_operands = {.op = "experts",
                                                          .scale = 5,
                                                          .tensor = 7,
                                                          .halves = 2,
-                                                         .per = 2};
+                                                         .per = 2,
+                                                         .x_scale = 9};
 static const struct stem_format_operands w2_operands = {.op = "experts",
                                                         .what = "w2",
                                                         .scale_name = "s2",
@@ -57,13 +58,15 @@ static const struct stem_format_operands w2_operands = {.op = "experts",
                                                         .scale = 6,
                                                         .tensor = 8,
                                                         .halves = 1,
-                                                        .per = 1};
+                                                        .per = 1,
+                                                        .x_scale = 9};
 
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *ids = &c->in[1], *scale = &c->in[2], *w13 = &c->in[3], *w2 = &c->in[4];
-    if (x->dtype != STEM_BF16 && x->dtype != STEM_F16 && x->dtype != STEM_F32) {
-        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "experts takes bf16, f16 or f32, not %s",
+    bool coded = x->dtype == STEM_F8E4M3;
+    if (x->dtype != STEM_BF16 && x->dtype != STEM_F16 && x->dtype != STEM_F32 && !coded) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "experts takes bf16, f16, f32 or, with its scales, f8e4m3, not %s",
                    stem_dtype_name(x->dtype));
         return false;
     }
@@ -96,16 +99,17 @@ static bool infer(struct stem_infer *c)
     if (!stem_format_check(c, &w13_operands) || !stem_format_check(c, &w2_operands))
         return false;
     c->out[0] = *x;
+    c->out[0].dtype = coded ? STEM_BF16 : x->dtype;
     return true;
 }
 
 static void expand(struct stem_builder *b, const struct stem_value_id *in, const struct stem_attr *attrs,
                    struct stem_value_id *out)
 {
-    struct stem_value_id up[] = {in[0], in[1], in[3], in[5], in[7]};
+    struct stem_value_id up[] = {in[0], in[1], in[3], in[5], in[7], in[9]};
     uint32_t scales = in[7].n != STEM_NONE ? 2 : in[5].n != STEM_NONE ? 1 : 0; /* w13 and w2 are of one type */
     struct stem_value_id h =
-        stem_build_simple(b, "experts_up", up, 3 + scales, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
+        stem_build_simple(b, "experts_up", up, in[9].n != STEM_NONE ? 6 : 3 + scales, stem_op_attr(&stem_op_experts, attrs, "act"), 1);
     struct stem_value_id down[] = {h, in[1], in[2], in[4], in[6], in[8]};
     out[0] = stem_build_simple(b, "experts_down", down, 4 + scales, NULL, 0);
 }
@@ -121,8 +125,9 @@ const struct stem_op_def stem_op_experts = {
                {"s13", STEM_MODE_IN, true, false},
                {"s2", STEM_MODE_IN, true, false},
                {"t13", STEM_MODE_IN, true, false},
-               {"t2", STEM_MODE_IN, true, false}},
-    .n_params = 9,
+               {"t2", STEM_MODE_IN, true, false},
+               {"x_scale", STEM_MODE_IN, true, false}},
+    .n_params = 10,
     .attrs = {{"act", STEM_ATTR_TYPE_WORD, false, 0, "silu", stem_experts_acts}},
     .n_attrs = 1,
     .results = {"y"},

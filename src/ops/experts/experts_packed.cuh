@@ -33,18 +33,19 @@ struct stem_groups_of_one {
 
 /* ---- up: item = group * tiles + tile; a tile is 8 * MT rows of gate and the same ones of up ---- */
 
-template <class F, int NT, bool KEEP> struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {};
-template <class F, int NT> struct stem_up_packed_tokens<F, NT, false> : stem_tokens_read<F, NT> {};
+template <class F, int NT, bool KEEP, class Rows> struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {};
+template <class F, int NT, class E> struct stem_up_packed_tokens<F, NT, false, const E *> : stem_tokens_read<F, NT> {};
+template <class F, int NT> struct stem_up_packed_tokens<F, NT, false, stem_f8_rows> : stem_tokens_coded<NT> {};
 
 /* KEEP: a group's tokens are kept; otherwise they are read where they are used, as an expert with many
  * tokens needs it, for which there is no room. */
-template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packed_source {
-    const __nv_bfloat16 *x; /* of the tile's first token */
+template <class F, int MT, int NT, bool KEEP, class Rows, class Groups> struct stem_up_packed_source {
+    Rows x; /* of the tile's first token */
     const char *w13, *scale;
     const Groups &groups;
     int hidden, inter, row_tiles, parts;
     int has; /* what is held: a token alone, or the inverted number of a group */
-    stem_up_packed_tokens<F, NT, KEEP> held;
+    stem_up_packed_tokens<F, NT, KEEP, Rows> held;
 
     /* Row r of the tile, counted in the expert's 2 * inter. */
     __device__ __forceinline__ int row(int i0, int r) const
@@ -80,14 +81,17 @@ template <class F, int MT, int NT, bool KEEP, class Groups> struct stem_up_packe
     {
         int group = item / row_tiles, begin = groups.begin(group), count = groups.count(group);
         int what = count == 1 ? groups.token(begin) : ~group;
-        auto row = [&](int token) { return x + (long long)groups.token(begin + token) * hidden; };
+        auto row = [&](int token) { return stem_rows_from(x, groups.token(begin + token), hidden); };
         if (what == has)
             return;
         has = what;
         if constexpr (KEEP) {
             held.count = count;
             held.chunks = (hidden + F::CHUNK - 1) / F::CHUNK;
-            stem_group_fetch<Groups::ALONE>(held, row, part, parts, hidden);
+            if constexpr (stem_is_coded<Rows>)
+                stem_group_copy<Groups::ALONE>(held, row, part, parts, hidden);
+            else
+                stem_group_fetch<Groups::ALONE>(held, row, part, parts, hidden);
         } else {
             held.K = hidden;
 #pragma unroll
@@ -142,8 +146,8 @@ template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct
     }
 };
 
-template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, class Groups>
-__device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *smem, const __nv_bfloat16 *x,
+template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, class Groups, class Rows>
+__device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *smem, const Rows &x,
                                                   const void *w13, const void *scale, const void *whole,
                                                   __nv_bfloat16 *h, int hidden, int inter, int width)
 {
@@ -153,7 +157,7 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
     int first = (int)((long long)items * blockIdx.x / gridDim.x);
     int n_items = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
     int kept = (hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F>;
-    stem_up_packed_source<F, MT, NT, KEEP, Groups> source = {
+    stem_up_packed_source<F, MT, NT, KEEP, Rows, Groups> source = {
         x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, WARPS, -(1 << 30)};
     if constexpr (KEEP)
         source.held.at = smem + WARPS * ring;
@@ -168,8 +172,8 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
  * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). ONE: of a single token. width: tokens of a group, at most, of 8 * NT; an
  * expert with more has several. KEEP: they are kept in shared memory. Dynamic shared memory: for each warp its ring; if
  * KEEP, for each chunk of k `width` tokens' columns; two items' sums of WARPS * width times 16 * MT + 4. */
-template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, bool ONE>
-__device__ __forceinline__ void stem_experts_up_packed(const __nv_bfloat16 *x, const int *ids, const void *w13,
+template <class F, int MT, int NT, int STAGES, int WARPS, stem_act ACT, bool KEEP, bool ONE, class Rows>
+__device__ __forceinline__ void stem_experts_up_packed(const Rows &x, const int *ids, const void *w13,
                                                        const void *scale, const void *whole, __nv_bfloat16 *h,
                                                        int tokens, int k, int experts, int hidden, int inter,
                                                        int tile_tokens, int width)
@@ -188,7 +192,7 @@ __device__ __forceinline__ void stem_experts_up_packed(const __nv_bfloat16 *x, c
         stem_groups_make(&made, stem_smem, ids + (long long)t0 * k, nullptr, nullptr, min(tile_tokens, tokens - t0) * k,
                          k, experts, width);
         stem_groups_of_many groups = {&made};
-        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT, KEEP>(groups, stem_smem, x + (long long)t0 * hidden, w13, scale,
+        stem_up_packed_of<F, MT, NT, STAGES, WARPS, ACT, KEEP>(groups, stem_smem, stem_rows_from(x, t0, hidden), w13, scale,
                                                                whole, h + (long long)t0 * k * inter, hidden, inter, width);
     }
 }
@@ -451,8 +455,8 @@ __device__ __forceinline__ void stem_experts_down_packed(const __nv_bfloat16 *h,
 /* ---- any shape and alignment: a warp for each element of h, of y ---- */
 
 /* Grid: x = inter / 4, y = pairs; 4 warps. */
-template <class F, class E, stem_act ACT>
-__device__ __forceinline__ void stem_experts_up_packed_plain(const E *x, const int *ids, const void *w13,
+template <class F, class E, stem_act ACT, class Rows>
+__device__ __forceinline__ void stem_experts_up_packed_plain(const Rows &x, const int *ids, const void *w13,
                                                              const void *scale, const void *whole, E *h, int tokens,
                                                              int k, int experts, int hidden, int inter)
 {
@@ -463,7 +467,7 @@ __device__ __forceinline__ void stem_experts_up_packed_plain(const E *x, const i
         int id = ids[pair];
         if (id < 0 || id >= experts)
             continue;
-        const E *row = x + (long long)(pair / k) * hidden;
+        auto row = stem_rows_from(x, pair / k, hidden);
         long long w = 2LL * id * inter + i, s = 2LL * id * blocks + i / 128;
         float gate = F::product(row, w13, scale, w, s, hidden);
         float up = F::product(row, w13, scale, w + inter, s + blocks, hidden);

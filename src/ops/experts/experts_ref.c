@@ -21,7 +21,7 @@ static float apply(const char *act, float v)
 void stem_experts_up_reference(const struct stem_concrete *c, void *const *data)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
-    enum stem_dtype type = c->operand[0].dtype, format = c->operand[2].dtype;
+    enum stem_dtype type = c->operand[c->n_in].dtype, format = c->operand[2].dtype;
     const int32_t *ids = data[1];
     const char *act = stem_op_attr(c->def, c->attrs, "act")->text;
     const void *scale = stem_format_operand(c, 3) ? data[3] : NULL;
@@ -30,7 +30,7 @@ void stem_experts_up_reference(const struct stem_concrete *c, void *const *data)
     void *out = data[c->n_in];
     struct stem_ref_rows x;
     struct stem_ref_weight gate, up;
-    stem_ref_rows_make(&x, format, type, data[0], s.tokens, s.hidden);
+    stem_ref_rows_make(&x, format, c->operand[0].dtype, data[0], stem_format_operand(c, 5) ? data[5] : NULL, s.tokens, s.hidden);
     stem_ref_weight_make(&gate, format, data[2], scale, s.hidden);
     stem_ref_weight_make(&up, format, data[2], scale, s.hidden);
     memset(out, 0, (size_t)(pairs * s.inter) * stem_dtype_bits(type) / 8);
@@ -69,7 +69,7 @@ void stem_experts_down_reference(const struct stem_concrete *c, void *const *dat
     float *sum = stem_ref_alloc((size_t)(s.tokens * s.hidden) * sizeof *sum);
     struct stem_ref_rows h;
     struct stem_ref_weight w;
-    stem_ref_rows_make(&h, format, type, data[0], pairs, s.inter);
+    stem_ref_rows_make(&h, format, type, data[0], NULL, pairs, s.inter);
     stem_ref_weight_make(&w, format, data[3], scale, s.inter);
     memset(sum, 0, (size_t)(s.tokens * s.hidden) * sizeof *sum);
     for (int32_t id = 0; id < s.experts; id++) {

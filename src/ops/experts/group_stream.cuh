@@ -41,7 +41,7 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
         for (int i = 0; i < N; i++)
             if (!ALONE || first + i * step < runs) {
                 int columns = place(first + i * step + quad, token);
-                const __nv_bfloat16 *x = row(token);
+                auto x = row(token);
                 if constexpr (F::SCALES != 0)
                     F::load(x, columns, raw[i]);
                 else
@@ -65,6 +65,41 @@ __device__ __forceinline__ void stem_group_fetch(const stem_tokens_kept<F, NT> &
                         *to.scale(token, columns) = down;
                 }
             }
+    }
+    stem_group_meet<ALONE>();
+}
+
+/* The same of rows that are quantised already: eight lanes take the 128 codes of a token. */
+template <bool ALONE, int NT, class Row>
+__device__ __forceinline__ void stem_group_copy(const stem_tokens_kept<stem_f8, NT> &to, const Row &row, int part, int parts,
+                                                int K)
+{
+    constexpr int N = 4; /* on their way at once */
+    int p = threadIdx.x & 7, step = ALONE ? 4 : blockDim.x >> 3;
+    int chunks = !ALONE ? to.chunks : part < to.chunks ? (to.chunks - part + parts - 1) / parts : 0;
+    int runs = chunks * to.count;
+    stem_group_meet<ALONE>();
+#pragma unroll 1
+    for (int first = (ALONE ? threadIdx.x & 31 : threadIdx.x) >> 3; first < runs; first += N * step) {
+        uint4 raw[N];
+        float down[N];
+        int columns[N], token[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) { /* past the end: the last ones again, with the same result */
+            int run = min(first + i * step, runs - 1), c = run / to.count;
+            token[i] = run - c * to.count;
+            columns[i] = ALONE ? part + c * parts : c;
+            stem_f8_rows x = row(token[i]);
+            int at = columns[i] * 128 + p * 16;
+            raw[i] = at < K ? stem_fresh16(x.code + at) : uint4{0, 0, 0, 0};
+            down[i] = p == 0 ? stem_load_fresh(x.down + columns[i]) : 0.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            ((uint4 *)to.at)[((columns[i] * 2 + (p >> 2)) * to.count + token[i]) * 4 + (p & 3)] = raw[i];
+            if (p == 0)
+                *to.scale(token[i], columns[i]) = down[i];
+        }
     }
     stem_group_meet<ALONE>();
 }

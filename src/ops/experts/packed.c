@@ -27,20 +27,25 @@ static uint32_t at_most(int64_t n, uint32_t most)
     return n < most ? (uint32_t)n : most;
 }
 
+static bool coded(const struct stem_concrete *c)
+{
+    return c->operand[0].dtype == STEM_F8E4M3;
+}
+
 static void up_plain(const struct stem_concrete *c, const struct stem_experts_sizes *s, struct stem_arena *a,
                      struct stem_lowered *l)
 {
     const char *type = stem_dtype_name(c->operand[2].dtype);
-    l->kernel = stem_arena_printf(a, "stem_experts_up_plain_%s_%s%s", type,
-                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a));
+    l->kernel = stem_arena_printf(a, "stem_experts_up_plain_%s_%s%s%s", type, stem_op_attr(c->def, c->attrs, "act")->text,
+                                  stem_format_tag(c, 3, a), coded(c) ? "_x8" : "");
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(128) %s(const __nv_bfloat16 *x, const int *ids, "
+        "extern \"C\" __global__ void __launch_bounds__(128) %s(%s *x, const int *ids, "
         "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter)\n{\n"
-        "    stem_experts_up_packed_plain<%s, __nv_bfloat16, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
+        "    stem_experts_up_packed_plain<%s, __nv_bfloat16, %s>(%s, ids, w13, p3, %s, h, tokens, k, experts, hidden, "
         "inter);\n}\n",
-        l->kernel, stem_format_rest(c, 3, a), stem_format_name(c->operand[2].dtype), stem_experts_act(c),
-        pointer(c, 4, a));
+        l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a), stem_format_name(c->operand[2].dtype),
+        stem_experts_act(c), stem_format_x(c, 5, a), pointer(c, 4, a));
     l->grid[0] = (uint32_t)((s->inter + 3) / 4);
     l->grid[1] = at_most(s->tokens * s->k, 32768);
     l->block[0] = 128;
@@ -104,19 +109,19 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
         up_plain(c, s, a, l);
         return;
     }
-    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s_m%u_n%u_s%u_w%u%s%s", stem_dtype_name(type),
-                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), p.mt, p.nt,
-                                  p.stages, p.warps, p.keep ? "_x" : "", one ? "_one" : "");
+    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s%s_m%u_n%u_s%u_w%u%s%s", stem_dtype_name(type),
+                                  stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), coded(c) ? "_x8" : "",
+                                  p.mt, p.nt, p.stages, p.warps, p.keep ? "_x" : "", one ? "_one" : "");
     l->code = stem_arena_printf(
         a,
-        "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *x, const int *ids, "
+        "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(%s *x, const int *ids, "
         "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile, "
         "int width)\n{\n"
-        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(x, ids, w13, p3, %s, h, tokens, k, experts, "
+        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(%s, ids, w13, p3, %s, h, tokens, k, experts, "
         "hidden, inter, tile, width);\n}\n",
-        32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 3, a),
+        32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a),
         stem_format_name(type), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false",
-        one ? "true" : "false", pointer(c, 4, a));
+        one ? "true" : "false", stem_format_x(c, 5, a), pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.width}};
     l->grid[0] = at_most(items, t->n_sms * resident(&p, t));

@@ -13,7 +13,7 @@ static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *ids = &c->in[1], *w13 = &c->in[2];
     struct stem_dim two = stem_dim_const(c->dims, 2);
-    c->out[0] = (struct stem_type){.dtype = x->dtype, .rank = 3};
+    c->out[0] = (struct stem_type){.dtype = x->dtype == STEM_F8E4M3 ? STEM_BF16 : x->dtype, .rank = 3};
     c->out[0].dim[0] = ids->dim[0];
     c->out[0].dim[1] = ids->dim[1];
     c->out[0].dim[2] = stem_dim_op(c->dims, STEM_DIM_DIV, w13->dim[1], two);
@@ -24,11 +24,12 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct stem_experts_sizes s = stem_experts_up_sizes(c);
     uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8, distinct = stem_experts_distinct(&s);
+    uint64_t h_size = stem_dtype_bits(c->operand[c->n_in].dtype) / 8;
     uint64_t weights = distinct * 2 * stem_format_bytes(c->operand[2].dtype, s.inter, s.hidden),
              blocks = distinct * (uint64_t)(s.inter + 7) / 8;
     *cost = (struct stem_cost){.bytes_read =
                                    weights + (uint64_t)(s.tokens * s.hidden) * size + (uint64_t)(s.tokens * s.k) * 4,
-                               .bytes_written = (uint64_t)(s.tokens * s.k * s.inter) * size,
+                               .bytes_written = (uint64_t)(s.tokens * s.k * s.inter) * h_size,
                                .flops = 4 * (uint64_t)(s.tokens * s.k * s.inter) * (uint64_t)s.hidden,
                                .blocks = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks};
 }
@@ -132,8 +133,9 @@ const struct stem_op_def stem_op_experts_up = {
                {"ids", STEM_MODE_IN, false, false},
                {"w13", STEM_MODE_IN, false, false},
                {"s13", STEM_MODE_IN, true, false},
-               {"t13", STEM_MODE_IN, true, false}},
-    .n_params = 5,
+               {"t13", STEM_MODE_IN, true, false},
+               {"x_scale", STEM_MODE_IN, true, false}},
+    .n_params = 6,
     .attrs = {{"act", STEM_ATTR_TYPE_WORD, false, 0, "silu", stem_experts_acts}},
     .n_attrs = 1,
     .results = {"h"},

@@ -74,7 +74,7 @@ static double cost_of(const struct stem_even_product *p, const struct stem_targe
     uint32_t blocks = ceil_div((int64_t)s->clusters * s->cluster, t->n_sms);
     double stage = stage_bytes(p->weight, s->mt) / 1024.0;
     double weights = (blocks * own * chunks + (double)tiles * all / t->n_sms) * stage / 2;
-    double tokens = blocks * chunks * (chunk_of(p->weight) * s->most * 2 / 1024.0);
+    double tokens = blocks * chunks * (chunk_of(p->weight) * s->most * (p->coded ? 1 : 2) / 1024.0);
     double sums = s->cluster > 1 ? blocks * own * s->most * s->mt / 16.0 : 0;
     double fixed = s->cluster > 1 && p->weight == STEM_F8E4M3 ? 20 : 0;
     fixed += (s->cluster > 2 ? 20 : 0) + (s->room == 1 ? 30 : 0) + (ceil_div(own, s->each) - 1) * 30.0;
@@ -132,9 +132,10 @@ void stem_even_lower(const struct stem_concrete *c, const struct stem_even_produ
     static const char *const headers[] = {"common",  "pointwise",     "stream",     "linear",
                                           "formats", "packed_stream", "linear_even"};
     const char *y = stem_c_type(c->operand[c->n_in].dtype), *define;
-    const char *kernel = stem_arena_printf(a, "stem_linear_%s_%s%s_e%u_n%u_s%u_w%u_c%u%s", stem_dtype_name(p->weight),
-                                           stem_dtype_name(c->operand[c->n_in].dtype), stem_format_tag(c, 2, a), s->mt,
-                                           s->nt, s->stages, s->warps, s->cluster, early ? "_w" : "");
+    const char *kernel = stem_arena_printf(a, "stem_linear_%s_%s%s%s_e%u_n%u_s%u_w%u_c%u%s", stem_dtype_name(p->weight),
+                                           stem_dtype_name(c->operand[c->n_in].dtype), stem_format_tag(c, 2, a),
+                                           p->coded ? "_x8" : "", s->mt, s->nt, s->stages, s->warps, s->cluster,
+                                           early ? "_w" : "");
     const char *cluster = s->cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s->cluster) : "";
     struct stem_store store;
     for (uint32_t i = 0; i < sizeof headers / sizeof *headers; i++)
@@ -143,13 +144,13 @@ void stem_even_lower(const struct stem_concrete *c, const struct stem_even_produ
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(
         a,
-        "%sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s %s(const __nv_bfloat16 *x, const void *w, %s%s%s *y, int m, "
+        "%sextern \"C\" __global__ void __launch_bounds__(%u, %u)%s %s(%s *x, const void *w, %s%s%s *y, int m, "
         "int n, int k, int most, int each)\n{\n"
-        "    stem_linear_even<%s, %u, %u, %u, %u, %u, %s, %s>(x, w, p2, %s, %s, m, n, k, most, each);\n}\n",
-        define, 32 * s->warps, s->room, cluster, l->kernel, stem_format_rest(c, 2, a), store.params, y,
+        "    stem_linear_even<%s, %u, %u, %u, %u, %u, %s, %s>(%s, w, p2, %s, %s, m, n, k, most, each);\n}\n",
+        define, 32 * s->warps, s->room, cluster, l->kernel, stem_format_x_type(c), stem_format_rest(c, 2, a), store.params, y,
         stem_format_name(p->weight), s->mt,
         s->nt, s->stages, s->warps, s->cluster, early ? "true" : "false", store.pair ? "true" : "false",
-        stem_format_operand(c, 3) ? "p3" : "nullptr", store.make);
+        stem_format_x(c, 4, a), stem_format_operand(c, 3) ? "p3" : "nullptr", store.make);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->most}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->each}};
     l->grid[0] = s->clusters * s->cluster;

@@ -13,6 +13,7 @@ struct stem_even_product {
     enum stem_dtype weight;
     int64_t m, columns, k;
     bool pair;
+    bool coded; /* x is in f8e4m3, with its scales */
 };
 
 /* Tiles are of 16 * mt rows of w and, in the second direction of the grid, of `most` rows of x, in groups of 8 * nt; `each`

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "ops/quantize_f8/quantize_f8.h"
+
 bool stem_format_scaled(enum stem_dtype weight)
 {
     return weight == STEM_F8E4M3 || stem_dtype_packed(weight);
@@ -79,6 +81,35 @@ static struct stem_type scale_of(struct stem_infer *c, const struct stem_format_
     return s;
 }
 
+/* x in f8e4m3 has scales, f32[.., ceil_div(K, 128)], any other none. */
+static bool x_scale_fits(struct stem_infer *c, const struct stem_format_operands *o)
+{
+    const struct stem_type *x = &c->in[o->x];
+    struct stem_type code, need;
+    if (x->dtype != STEM_F8E4M3 && absent(c, o->x_scale))
+        return true;
+    if (x->dtype != STEM_F8E4M3) {
+        stem_error(c->diags, STEM_E_OP_ARITY, c->operand_span[o->x_scale], "%s: only an x of type f8e4m3 has an x_scale, not one of %s",
+                   o->op, stem_dtype_name(x->dtype));
+        return false;
+    }
+    stem_quantize_f8_types(c, x, &code, &need);
+    if (!absent(c, o->x_scale) && stem_type_same(&c->in[o->x_scale], &need))
+        return true;
+    struct stem_out text = {0};
+    say_type(c, &need, &text);
+    bool missing = absent(c, o->x_scale);
+    if (!missing) {
+        stem_out_str(&text, ", not ");
+        say_type(c, &c->in[o->x_scale], &text);
+    }
+    stem_error(c->diags, missing ? STEM_E_OP_ARITY : c->in[o->x_scale].dtype != STEM_F32 ? STEM_E_OP_DTYPE : STEM_E_OP_SHAPE,
+               c->operand_span[missing ? o->x : o->x_scale], "%s: an x of type f8e4m3 has an x_scale, %s (quantize_f8 makes both)",
+               o->op, stem_out_text(&text));
+    stem_out_free(&text);
+    return false;
+}
+
 bool stem_format_check(struct stem_infer *c, const struct stem_format_operands *o)
 {
     const struct stem_type *x = &c->in[o->x], *w = &c->in[o->weight];
@@ -89,12 +120,13 @@ bool stem_format_check(struct stem_infer *c, const struct stem_format_operands *
                        stem_dtype_name(x->dtype), stem_dtype_name(w->dtype));
             return false;
         }
-        return wants(c, o, o->scale, o->scale_name, NULL) && wants(c, o, o->tensor, o->tensor_name, NULL);
+        return wants(c, o, o->scale, o->scale_name, NULL) && wants(c, o, o->tensor, o->tensor_name, NULL) && x_scale_fits(c, o);
     }
-    if (x->dtype != STEM_BF16) {
+    bool coded = x->dtype == STEM_F8E4M3 && w->dtype == STEM_F8E4M3;
+    if (x->dtype != STEM_BF16 && !coded) {
         stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[o->x],
-                   "%s: weights of type %s need x of type bf16, not %s", o->op, stem_dtype_name(w->dtype),
-                   stem_dtype_name(x->dtype));
+                   "%s: weights of type %s need x of type bf16%s, not %s", o->op, stem_dtype_name(w->dtype),
+                   w->dtype == STEM_F8E4M3 ? " or, with its scales, f8e4m3" : "", stem_dtype_name(x->dtype));
         return false;
     }
     struct stem_type scale = scale_of(c, o), whole = {.dtype = STEM_F32, .rank = 1};
@@ -112,12 +144,24 @@ bool stem_format_check(struct stem_infer *c, const struct stem_format_operands *
         whole.dim[1] = stem_dim_const(c->dims, o->per);
     }
     return wants(c, o, o->scale, o->scale_name, &scale) &&
-           wants(c, o, o->tensor, o->tensor_name, w->dtype == STEM_NVFP4 ? &whole : NULL);
+           wants(c, o, o->tensor, o->tensor_name, w->dtype == STEM_NVFP4 ? &whole : NULL) && x_scale_fits(c, o);
 }
 
 const struct stem_tensor *stem_format_operand(const struct stem_concrete *c, uint32_t i)
 {
     return i < c->n_in && c->operand[i].rank != STEM_NONE ? &c->operand[i] : NULL;
+}
+
+const char *stem_format_x_type(const struct stem_concrete *c)
+{
+    return c->operand[0].dtype == STEM_F8E4M3 ? "const void" : "const __nv_bfloat16";
+}
+
+const char *stem_format_x(const struct stem_concrete *c, uint32_t i, struct stem_arena *a)
+{
+    return c->operand[0].dtype == STEM_F8E4M3
+               ? stem_arena_printf(a, "stem_f8_rows{(const unsigned char *)x, (const float *)p%u}", i)
+               : "x";
 }
 
 uint64_t stem_format_bytes(enum stem_dtype weight, int64_t rows, int64_t k)

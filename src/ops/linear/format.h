@@ -20,6 +20,7 @@ struct stem_format_operands {
     uint32_t x, weight, scale, tensor;
     uint32_t halves; /* 2: the rows are two matrices, one after the other, whose scales are counted apart */
     uint32_t per;    /* scales of whole tensors for each expert; a weight of rank 2 has one in all */
+    uint32_t x_scale; /* scales of an x in f8e4m3 (quantize_f8) */
 };
 /* The weight is of x's type, or of a format that goes with it, and its scales have their types and shapes. Reports
  * faults. The weight's rank has been checked. */
@@ -27,6 +28,9 @@ bool stem_format_check(struct stem_infer *c, const struct stem_format_operands *
 
 /* Operand i of a concrete op, NULL if it is absent. */
 const struct stem_tensor *stem_format_operand(const struct stem_concrete *c, uint32_t i);
+/* x as device code takes it: its parameter's type, and the argument, in which the scales of an x in f8e4m3 are operand i. */
+const char *stem_format_x_type(const struct stem_concrete *c);
+const char *stem_format_x(const struct stem_concrete *c, uint32_t i, struct stem_arena *a);
 /* Bytes of `rows` rows of `k` weights with their scales. */
 uint64_t stem_format_bytes(enum stem_dtype weight, int64_t rows, int64_t k);
 /* Name of the format's struct in formats.cuh: "stem_nvfp4". */
@@ -49,8 +53,9 @@ struct stem_ref_rows {
     float *s; /* [rows][blocks of 128]; NULL for the other formats */
     int64_t k;
 };
+/* scale: of an x in f8e4m3, which is quantised already; else not looked at. */
 void stem_ref_rows_make(struct stem_ref_rows *r, enum stem_dtype weight, enum stem_dtype type, const void *data,
-                        int64_t rows, int64_t k);
+                        const void *scale, int64_t rows, int64_t k);
 void stem_ref_rows_free(struct stem_ref_rows *r);
 
 /* One row of a weight, and how to come by it. */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ops/linear/linear.h"
 #include "ops/ref.h"
@@ -25,7 +26,7 @@ static void quantise(float *v, int64_t n, float *s)
 }
 
 void stem_ref_rows_make(struct stem_ref_rows *r, enum stem_dtype weight, enum stem_dtype type, const void *data,
-                        int64_t rows, int64_t k)
+                        const void *scale, int64_t rows, int64_t k)
 {
     int64_t blocks = blocks_of(k);
     *r = (struct stem_ref_rows){.v = stem_ref_alloc((size_t)(rows * k) * sizeof(float)), .k = k};
@@ -34,6 +35,10 @@ void stem_ref_rows_make(struct stem_ref_rows *r, enum stem_dtype weight, enum st
     if (weight != STEM_F8E4M3)
         return;
     r->s = stem_ref_alloc((size_t)(rows * blocks) * sizeof(float));
+    if (type == STEM_F8E4M3) {
+        memcpy(r->s, scale, (size_t)(rows * blocks) * sizeof(float));
+        return;
+    }
     for (int64_t i = 0; i < rows * blocks; i++) {
         int64_t row = i / blocks, first = i % blocks * STEM_F8_BLOCK;
         quantise(r->v + row * k + first, k - first < STEM_F8_BLOCK ? k - first : STEM_F8_BLOCK, &r->s[i]);

@@ -151,9 +151,41 @@ __device__ __forceinline__ unsigned stem_word(const uint4 &v, int i)
  * lane's 16 bytes at 64h + 16t of a row, h = 0, 1, are its share of several products. A token's share of a stage is
  * PIECES pieces of 16 bytes. UNIT times a sum of products is the sum that the format means. */
 
+/* Rows of x that are quantised already: their codes, and a scale for each 128 columns. */
+struct stem_f8_rows {
+    const unsigned char *code;
+    const float *down;
+};
+template <class Rows> constexpr bool stem_is_coded = false;
+template <> constexpr bool stem_is_coded<stem_f8_rows> = true;
+
+/* Rows from `row` on, of k columns. */
+template <class E> __device__ __forceinline__ const E *stem_rows_from(const E *x, long long row, int k)
+{
+    return x + row * k;
+}
+__device__ __forceinline__ stem_f8_rows stem_rows_from(const stem_f8_rows &x, long long row, int k)
+{
+    return {x.code + row * k, x.down + row * ((k + 127) / 128)};
+}
+
 struct stem_f8 {
     static constexpr int CHUNK = 128, SCALES = 0, PIECES = 2;
     static constexpr float UNIT = 1;
+    static __device__ __forceinline__ float product(const stem_f8_rows &x, const void *w, const void *scale, long long row,
+                                                    long long block_row, int k)
+    {
+        const unsigned char *code = (const unsigned char *)w + row * k;
+        const float *s = (const float *)scale + block_row * ((k + 127) / 128);
+        float sum = 0;
+        for (int b = 0; b < k; b += 128) {
+            float part = 0;
+            for (int at = b + (threadIdx.x & 31); at < min(b + 128, k); at += 32)
+                part += stem_e4m3(x.code[at]) * stem_e4m3(code[at]);
+            sum += part * (x.down[b / 128] * s[b / 128]);
+        }
+        return stem_warp_sum(sum);
+    }
     template <class E>
     static __device__ __forceinline__ float product(const E *x, const void *w, const void *scale, long long row,
                                                     long long block_row, int k)

@@ -20,15 +20,17 @@ static const struct stem_format_operands scales = {.op = "linear",
                                                    .scale = 2,
                                                    .tensor = 3,
                                                    .halves = 1,
-                                                   .per = 1};
+                                                   .per = 1,
+                                                   .x_scale = 4};
 
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[0], *w = &c->in[1];
     const char *out = stem_op_attr(&stem_op_linear, c->attrs, "out")->text;
-    enum stem_dtype type = out ? stem_dtype_from_name(out) : x->dtype;
-    if (!stem_stream_is_float(x->dtype)) {
-        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "linear takes bf16, f16 or f32, not %s",
+    bool coded = x->dtype == STEM_F8E4M3;
+    enum stem_dtype type = out ? stem_dtype_from_name(out) : coded ? STEM_BF16 : x->dtype;
+    if (!stem_stream_is_float(x->dtype) && !coded) {
+        stem_error(c->diags, STEM_E_OP_DTYPE, c->operand_span[0], "linear takes bf16, f16, f32 or, with its scales, f8e4m3, not %s",
                    stem_dtype_name(x->dtype));
         return false;
     }
@@ -227,8 +229,9 @@ const struct stem_op_def stem_op_linear = {
     .params = {{"x", STEM_MODE_IN, false, false},
                {"w", STEM_MODE_IN, false, false},
                {"scale", STEM_MODE_IN, true, false},
-               {"tensor_scale", STEM_MODE_IN, true, false}},
-    .n_params = 4,
+               {"tensor_scale", STEM_MODE_IN, true, false},
+               {"x_scale", STEM_MODE_IN, true, false}},
+    .n_params = 5,
     .attrs = {{"out", STEM_ATTR_TYPE_DTYPE, false, 0, NULL, NULL}, STEM_EPILOGUE_ATTRS},
     .n_attrs = 1 + STEM_N_EPILOGUE_ATTRS,
     .epilogue = true,

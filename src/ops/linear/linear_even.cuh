@@ -243,6 +243,44 @@ __device__ __forceinline__ void stem_even_keep(F, char *to, const __nv_bfloat16 
     }
 }
 
+/* Of rows that are quantised already: eight lanes take the 128 codes of a chunk of a token. */
+__device__ __forceinline__ void stem_even_keep(stem_f8, char *to, const stem_f8_rows &x, int count, int k,
+                                               const stem_even_work &work)
+{
+    constexpr int N = 4; /* on their way at once */
+    int p = threadIdx.x & 7, scales = work.chunks * count, step = blockDim.x >> 3;
+    float *downs = (float *)(to + scales * stem_f8::PIECES * 64);
+    auto scale = [&](int i) {
+        int token = i / work.chunks;
+        return stem_load_fresh(x.down + (long long)token * ((k + 127) / 128) + work.chunk0 + i - token * work.chunks);
+    };
+    auto keep = [&](int i, float v) {
+        int token = i / work.chunks;
+        downs[(i - token * work.chunks) * count + token] = v;
+    };
+    float first = (int)threadIdx.x < scales ? scale(threadIdx.x) : 0.0f;
+#pragma unroll 1
+    for (int i0 = threadIdx.x >> 3; i0 < scales; i0 += N * step) {
+        uint4 raw[N];
+#pragma unroll
+        for (int j = 0; j < N; j++) { /* past the end: the last again, with the same result */
+            int i = min(i0 + j * step, scales - 1), token = i / work.chunks;
+            int at = (work.chunk0 + i - token * work.chunks) * 128 + p * 16;
+            raw[j] = at < k ? stem_fresh16(x.code + (long long)token * k + at) : uint4{0, 0, 0, 0};
+        }
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            int i = min(i0 + j * step, scales - 1), token = i / work.chunks;
+            *(uint4 *)(to + stem_even_place<stem_f8>(count, i - token * work.chunks, token, p >> 2, p & 3)) = raw[j];
+        }
+    }
+    if ((int)threadIdx.x < scales)
+        keep(threadIdx.x, first);
+#pragma unroll 1
+    for (int i = threadIdx.x + blockDim.x; i < scales; i += blockDim.x)
+        keep(i, scale(i));
+}
+
 /* ---- products ---- */
 
 template <int MT, int NT, class F, class Tokens>
@@ -366,8 +404,8 @@ __device__ __forceinline__ void stem_even_leave(float *slot, int count, const fl
  * weights, read before the wait. whole: the tensor's scale, or NULL. each: tiles of a round. Dynamic shared memory: a
  * ring for each warp, tokens, slots for `each` tiles and all warps but one, and, for a cluster, the sums of `each`
  * tiles; the last two for as many tokens as the block has. */
-template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
-__device__ __forceinline__ void stem_linear_even(const __nv_bfloat16 *x, const void *w, const void *scale, const void *whole,
+template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool EARLY, bool PAIR, class Rows, class Store>
+__device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, const void *scale, const void *whole,
                                                  const Store &store, int m, int n, int k, int most, int each)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
@@ -396,7 +434,7 @@ __device__ __forceinline__ void stem_linear_even(const __nv_bfloat16 *x, const v
     stem_even_sink<Store, MT, WARPS, CLUSTER, PAIR> sink = {
         store, slots, slots + (each + WARPS - 1) * count * stem_even_slot_floats<MT>, m0, count, columns, rank,
         (whole ? stem_constant((const float *)whole) : 1.0f) * F::UNIT};
-    stem_even_keep(F(), kept, x + (long long)m0 * k, count, k, work);
+    stem_even_keep(F(), kept, stem_rows_from(x, m0, k), count, k, work);
     __syncthreads();
     int slot = 0;
 #pragma unroll 1

@@ -8,15 +8,15 @@
 
 /* Any shape and alignment: a warp for each column and 8 rows of x. Grid: x over columns by 4, y over rows by 8. PAIR:
  * columns are those of the first half, each with its own of the second. whole: the tensor's scale, or NULL. */
-template <class F, bool PAIR, class E, class Store>
-__device__ __forceinline__ void stem_linear_packed_plain(const E *x, const void *w, const void *scale,
+template <class F, bool PAIR, class Rows, class Store>
+__device__ __forceinline__ void stem_linear_packed_plain(const Rows &x, const void *w, const void *scale,
                                                          const void *whole, const Store &store, int m, int n, int k)
 {
     int column = blockIdx.x * 4 + (threadIdx.x >> 5), m0 = blockIdx.y * 8, half = n / 2;
     stem_wait();
     stem_launch_dependents();
     for (int r = m0; r < m && r < m0 + 8 && column < (PAIR ? half : n); r++) {
-        const E *row = x + (long long)r * k;
+        auto row = stem_rows_from(x, r, k);
         float v = F::product(row, w, scale, column, column / 128, k), u = 0;
         if (PAIR)
             u = F::product(row, w, scale, column + half, (column + half) / 128, k);

@@ -13,7 +13,7 @@ void stem_linear_reference(const struct stem_concrete *c, void *const *data)
     const float *whole = stem_format_operand(c, 3) ? data[3] : NULL;
     struct stem_ref_rows rows;
     struct stem_ref_weight weight;
-    stem_ref_rows_make(&rows, w->dtype, x->dtype, data[0], m, k);
+    stem_ref_rows_make(&rows, w->dtype, x->dtype, data[0], stem_format_operand(c, 4) ? data[4] : NULL, m, k);
     stem_ref_weight_make(&weight, w->dtype, data[1], scale, k);
     for (int64_t j = 0; j < n; j++) {
         stem_ref_weight_row(&weight, j, j / STEM_F8_BLOCK);

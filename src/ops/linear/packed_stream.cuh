@@ -83,6 +83,24 @@ template <class F, int NT> struct stem_tokens_read {
     }
 };
 
+/* The same of tokens in f8e4m3. */
+template <int NT> struct stem_tokens_coded {
+    stem_f8_rows row[NT];
+    int K;
+    __device__ __forceinline__ void codes(int j, int, int chunk, uint4 (&piece)[2], float (&down)[2]) const
+    {
+        int t = threadIdx.x & 3;
+        float s = stem_load_fresh(row[j].down + chunk);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            int at = chunk * 128 + 64 * h + 16 * t;
+            piece[h] = at < K ? stem_fresh16(row[j].code + at) : uint4{0, 0, 0, 0};
+        }
+        down[0] = __shfl_sync(0xffffffffu, s, 8 * t);
+        down[1] = __shfl_sync(0xffffffffu, s, 8 * t + 4);
+    }
+};
+
 /* Keeps `count` of them: [chunk of the warp][piece][token][t], then f8e4m3's scales [chunk][token]. */
 template <class F, int NT> struct stem_tokens_kept {
     char *at;

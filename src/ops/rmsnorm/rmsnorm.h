@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 
-extern const struct stem_op_def stem_op_rmsnorm, stem_op_add_rmsnorm;
+extern const struct stem_op_def stem_op_rmsnorm, stem_op_add_rmsnorm, stem_op_rmsnorm_quantize, stem_op_rmsnorm_quantize_keep;
 void stem_rmsnorm_reference(const struct stem_concrete *c, void *const *data);
 
 /* How a row is cut: chunks of `width` elements, `kept` of them in a thread's registers (0: it is read twice). */

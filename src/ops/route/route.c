@@ -95,11 +95,12 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                                .blocks = (uint32_t)tokens};
 }
 
-/* Experts of a segment: as many as leave half as many again as k, so that little more than k experts are candidates. */
-static uint32_t segment_of(uint32_t warps, int64_t k)
+/* Experts of a segment: as many as leave half as many again as k in the chosen groups, so that little more than k experts
+ * are candidates. */
+static uint32_t segment_of(uint32_t warps, int64_t k, int64_t groups, int64_t top)
 {
     uint32_t segment = 32;
-    while (segment > 4 && warps * (32 / segment) < 3 * k / 2)
+    while (segment > 4 && warps * (32 / segment) * top < 3 * k / 2 * groups)
         segment /= 2;
     return segment;
 }
@@ -124,19 +125,21 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
                                .block = {threads, 1, 1},
                                .waits = true};
     l->early = early ? 1u << 1 : 0;
-    uint32_t segment = segment_of(warps, k);
+    uint32_t segment = segment_of(warps, k, limit ? groups : 1, limit ? top : 1);
+    int64_t size = limit && experts / groups <= 32 && 32 % (experts / groups) == 0 ? experts / groups : 0;
     const char *form = few ? "few" : stem_arena_printf(a, "s%u", segment), *given = c->n_in > 1 ? "const float *bias, " : "";
-    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s_%s%s%s%s", stem_dtype_name(logits->dtype), warps * 32, form, score,
+    l->kernel = stem_arena_printf(a, "stem_route_%s_e%u_%s_%s%s%s%s%s", stem_dtype_name(logits->dtype), warps * 32, form, score,
                                   c->n_in < 2 ? "" : biased ? "_bias" : "_nobias", early ? "_w" : "",
-                                  !limit ? "" : top2 ? "_top2" : "_max");
+                                  !limit ? "" : top2 ? "_top2" : "_max",
+                                  size ? stem_arena_printf(a, "%lld", (long long)size) : "");
     const char *terms = stem_arena_printf(a, "STEM_SCORE_%s, %s, %s", upper, biased ? "true" : "false", early ? "true" : "false");
     const char *bias = biased ? "bias" : "nullptr";
     const char *call =
         few ? stem_arena_printf(a, "(void)groups;\n    (void)top_groups;\n    stem_route_few<%s, %u, %s>(logits, %s, ids, weights, "
                                    "experts, k, renormalize, scale);", type, warps, terms, bias)
-            : stem_arena_printf(a, "stem_route<%s, %u, %u, %s, %s, %s>(logits, %s, ids, weights, experts, k, groups, "
+            : stem_arena_printf(a, "stem_route<%s, %u, %u, %s, %s, %s, %lld>(logits, %s, ids, weights, experts, k, groups, "
                                    "top_groups, renormalize, scale);", type, warps, segment, terms, limit ? "true" : "false",
-                                top2 || !limit ? "true" : "false", bias);
+                                top2 || !limit ? "true" : "false", (long long)size, bias);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u) %s(const %s *logits, %sint *ids, float *weights, "

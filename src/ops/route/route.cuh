@@ -58,36 +58,60 @@ template <int WARPS> __device__ __forceinline__ float stem_route_softmax(float l
     return score / sum;
 }
 
-/* Bit g: group g is among the top_groups with the largest group score. Each warp finds it for itself. */
-template <bool TOP2>
-__device__ __forceinline__ unsigned stem_route_groups(const float *choice, int experts, int groups, int top_groups)
+/* The best choice of a group of SIZE lanes, or the sum of the best two; NaN counts as -infinity. In all of its lanes. */
+template <bool TOP2, int SIZE> __device__ __forceinline__ float stem_route_group_score(float choice)
 {
-    const unsigned all = 0xffffffffu;
-    int lane = threadIdx.x & 31, size = experts / groups;
-    unsigned own = 0, kept = 0;
-    if (lane < groups) {
-        float first = -STEM_INF, second = -STEM_INF;
-        for (int i = 0; i < size; i++) {
-            float v = choice[lane * size + i];
-            if (v > first) {
-                second = first;
-                first = v;
-            } else if (v > second) {
-                second = v;
-            }
+    float first = choice == choice ? choice : -STEM_INF, second = -STEM_INF;
+#pragma unroll
+    for (int d = 1; d < SIZE; d <<= 1) {
+        float a = __shfl_xor_sync(0xffffffffu, first, d);
+        if (TOP2)
+            second = fmaxf(fmaxf(second, __shfl_xor_sync(0xffffffffu, second, d)), fminf(first, a));
+        first = fmaxf(first, a);
+    }
+    return TOP2 && SIZE > 1 ? first + second : first;
+}
+
+/* The same of a group of any size, whose choices are at `choice`, by one lane. */
+template <bool TOP2> __device__ __forceinline__ float stem_route_any_score(const float *choice, int size)
+{
+    float first = -STEM_INF, second = -STEM_INF;
+    for (int i = 0; i < size; i++) {
+        float v = choice[i];
+        if (v > first) {
+            second = first;
+            first = v;
+        } else if (v > second) {
+            second = v;
         }
-        own = stem_route_key(TOP2 && size > 1 ? first + second : first);
     }
-    __syncwarp();
-#pragma unroll 1
-    for (int i = 0; i < top_groups; i++) {
-        unsigned best = __reduce_max_sync(all, own);
-        int winner = __ffs(__ballot_sync(all, own == best)) - 1;
-        kept |= 1u << winner;
-        if (lane == winner)
-            own = 0;
+    return TOP2 && size > 1 ? first + second : first;
+}
+
+/* Bit g: group g is among the top_groups with the largest group score. SIZE: experts of a group if that divides 32, else 0.
+ * `shared`: a float for each thread. */
+template <bool TOP2, int SIZE>
+__device__ __forceinline__ unsigned stem_route_groups(float choice, float *shared, int experts, int groups, int top_groups)
+{
+    int lane = threadIdx.x & 31, size = experts / groups, rank = 0;
+    if constexpr (SIZE > 0) {
+        float score = stem_route_group_score<TOP2, SIZE>(choice);
+        if (lane % SIZE == 0 && (int)threadIdx.x < experts)
+            shared[threadIdx.x / SIZE] = score;
+        __syncthreads();
+        choice = lane < groups ? shared[lane] : 0.0f;
+    } else {
+        shared[threadIdx.x] = choice;
+        __syncthreads();
+        choice = lane < groups ? stem_route_any_score<TOP2>(shared + lane * size, size) : 0.0f;
     }
-    return kept;
+    unsigned own = lane < groups ? stem_route_key(choice) : 0;
+#pragma unroll 8
+    for (int g = 0; g < groups; g++) {
+        unsigned other = __shfl_sync(0xffffffffu, own, g);
+        rank += other > own || (other == own && g < lane);
+    }
+    return __ballot_sync(0xffffffffu, lane < groups && rank < top_groups);
 }
 
 /* The k-th greatest of the segments' greatest keys, 0 if there are fewer segments. The same in every warp. */
@@ -156,8 +180,9 @@ __device__ __forceinline__ void stem_route_weights(float own, int k, int renorma
         weights[lane] = own * scale;
 }
 
-/* Block: 32 * WARPS threads, an expert each; grid: tokens. k <= 32; SEGMENT divides 32. EARLY: bias is a weight. */
-template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool EARLY, bool LIMIT, bool TOP2>
+/* Block: 32 * WARPS threads, an expert each; grid: tokens. k <= 32; SEGMENT divides 32. EARLY: bias is a weight. LIMIT: to
+ * groups, of SIZE experts if that divides 32. */
+template <class E, int WARPS, int SEGMENT, stem_score SCORE, bool BIAS, bool EARLY, bool LIMIT, bool TOP2, int SIZE>
 __device__ __forceinline__ void stem_route(const E *logits, const float *bias, int *ids, float *weights, int experts,
                                            int k, int groups, int top_groups, int renormalize, float scale)
 {
@@ -182,11 +207,10 @@ __device__ __forceinline__ void stem_route(const E *logits, const float *bias, i
     float choice = BIAS ? score + own_bias : score;
     unsigned key = inside ? stem_route_key(choice) : 0;
     if (LIMIT) {
-        __syncthreads();
-        shared[tid] = choice;
-        __syncthreads();
-        unsigned kept = stem_route_groups<TOP2>(shared, experts, groups, top_groups);
-        if (inside && !(kept >> (tid / (experts / groups)) & 1))
+        if (SCORE == STEM_SCORE_SOFTMAX)
+            __syncthreads(); /* `shared` is used again */
+        unsigned kept = stem_route_groups<TOP2, SIZE>(inside ? choice : -STEM_INF, shared, experts, groups, top_groups);
+        if (inside && !(kept >> (SIZE > 0 ? tid / (SIZE > 0 ? SIZE : 1) : tid / (experts / groups)) & 1))
             key = 0;
     }
     unsigned top = key;

@@ -43,11 +43,11 @@ template <class E>
 __global__ void __launch_bounds__(384)
     k_route(const E *logits, const float *bias, int *ids, float *weights, int experts, int k)
 {
-    stem_route<E, 12, 32, STEM_SCORE_SIGMOID, true, true, false, true>(logits, bias, ids, weights, experts, k, 1, 1, 1, 2.5f);
+    stem_route<E, 12, 32, STEM_SCORE_SIGMOID, true, true, false, true, 0>(logits, bias, ids, weights, experts, k, 1, 1, 1, 2.5f);
 }
 __global__ void __launch_bounds__(256) k_route_groups(const float *logits, const float *bias, int *ids, float *weights)
 {
-    stem_route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true, true>(logits, bias, ids, weights, 256, 6, 8, 3, 0, 1.5f);
+    stem_route<float, 8, 16, STEM_SCORE_SOFTMAX, true, true, true, true, 32>(logits, bias, ids, weights, 256, 6, 8, 3, 0, 1.5f);
 }
 
 /* ---- reference kernels, written without the code under test ---- */
