@@ -32,6 +32,7 @@ libstem_core_la_SOURCES += %D%/attention_heads/attention_heads.c %D%/attention_h
 	%D%/attention_heads/attention_heads_ref.c
 libstem_core_la_SOURCES += %D%/cache_store/cache_store.c %D%/cache_store/cache_store.h %D%/cache_store/cache_store_ref.c
 libstem_core_la_SOURCES += %D%/index_scores/index_scores.c %D%/index_scores/index_scores.h %D%/index_scores/index_scores_ref.c
+libstem_core_la_SOURCES += %D%/index_store/index_store.c %D%/index_store/index_store.h %D%/index_store/index_store_ref.c
 libstem_core_la_SOURCES += %D%/top_k/top_k.c %D%/top_k/top_k.h %D%/top_k/top_k_ref.c
 
 # Device code, built into the library as text; the name without .cuh is what stem_op_header() knows it by.
@@ -62,6 +63,7 @@ STEM_CUH = \
 	%D%/cache_store/cache_store.cuh \
 	%D%/index_scores/index_part.cuh \
 	%D%/index_scores/index_scores.cuh \
+	%D%/index_store/index_store.cuh \
 	%D%/top_k/top_k.cuh \
 	%D%/argmax/argmax.cuh \
 	%D%/embed/embed.cuh \

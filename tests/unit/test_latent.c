@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * References of rope, heads_linear, mla_query and mla_store against computations of their own.
+ * References of rope, heads_linear, mla_query, mla_store and index_store against computations of their own.
  */
 #include "op_run.h"
 
@@ -159,4 +159,59 @@ static void mla(void)
     finish(&r);
 }
 
-UNIT_MAIN("latent", {"rope", rope}, {"heads_linear", heads_linear}, {"mla", mla})
+/* index_store against its definition, then rope of what was rounded; slots outside are skipped. */
+static void index_store(void)
+{
+    enum { T = 4, D = 40, N = 16, SLOTS = 6 };
+    static const int32_t pos[T] = {3, 70, 0, 9}, slot[T] = {4, SLOTS, 1, -1};
+    for (int k = 0; k < 3; k++) {
+        enum stem_dtype type = floats[k];
+        struct run r, turned;
+        begin(&r, "index_store");
+        operand(&r, type, 3, (int64_t[]){2, SLOTS / 2, D});
+        operand(&r, type, 2, (int64_t[]){T, D});
+        operand(&r, type, 1, (int64_t[]){D});
+        operand(&r, type, 1, (int64_t[]){D});
+        operand(&r, STEM_I32, 1, (int64_t[]){T});
+        operand(&r, STEM_I32, 1, (int64_t[]){T});
+        memcpy(r.data[4], pos, sizeof pos);
+        memcpy(r.data[5], slot, sizeof slot);
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "size"))->i = N;
+        ((struct stem_attr *)stem_op_attr(r.def, r.attrs, "eps"))->f = 0.25;
+        float before[SLOTS * D];
+        for (int i = 0; i < SLOTS * D; i++)
+            before[i] = at(&r, 0, i);
+        struct stem_concrete c = {.def = r.def, .operand = r.t, .n_in = 6, .attrs = r.attrs, .n_attrs = r.def->n_attrs};
+        r.def->reference(&c, r.data);
+        begin(&turned, "rope");
+        operand(&turned, type, 2, (int64_t[]){T, D});
+        operand(&turned, STEM_I32, 1, (int64_t[]){T});
+        operand(&turned, type, 2, (int64_t[]){T, D});
+        memcpy(turned.data[1], pos, sizeof pos);
+        ((struct stem_attr *)stem_op_attr(turned.def, turned.attrs, "size"))->i = N;
+        ((struct stem_attr *)stem_op_attr(turned.def, turned.attrs, "at"))->text = "first";
+        for (int t = 0; t < T; t++) {
+            double mean = 0, square = 0;
+            for (int i = 0; i < D; i++) {
+                mean += at(&r, 1, t * D + i);
+                square += (double)at(&r, 1, t * D + i) * at(&r, 1, t * D + i);
+            }
+            mean /= D;
+            double deviation = sqrt(square / D - mean * mean + 0.25);
+            for (int i = 0; i < D; i++)
+                stem_ref_store(type, turned.data[0], t * D + i,
+                               (float)((at(&r, 1, t * D + i) - mean) / deviation * at(&r, 2, i) + at(&r, 3, i)));
+        }
+        execute(&turned);
+        for (int s = 0; s < SLOTS; s++)
+            for (int i = 0; i < D; i++) {
+                int t = s == 4 ? 0 : s == 1 ? 2 : -1;
+                double want = t < 0 ? before[s * D + i] : at(&turned, 2, t * D + i);
+                CU_ASSERT(fabs(at(&r, 0, s * D + i) - want) <= (type == STEM_F32 ? 1e-5 : 0x1p-7) * (fabs(want) + 1));
+            }
+        finish(&r);
+        finish(&turned);
+    }
+}
+
+UNIT_MAIN("latent", {"rope", rope}, {"heads_linear", heads_linear}, {"mla", mla}, {"index_store", index_store})
