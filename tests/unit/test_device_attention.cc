@@ -203,6 +203,8 @@ template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n
     array<int> lens((size_t)tokens), want((size_t)tokens * k), y[2] = {array<int>(want.n), array<int>(want.n)};
     for (size_t i = 0; i < x.n && kind; i++) /* many equal, some that are never chosen */
         x.data()[i] = kind == 2 && below(5) ? -INFINITY : kind == 3 && below(3) == 0 ? NAN : (float)(below(9) - 4) / 4;
+    for (size_t i = 0; i < x.n && kind > 3; i++) /* alike: many bits in common, up to all */
+        x.data()[i] = kind == 4 ? 40 + uniform() : 40;
     for (int t = 0; t < tokens; t++)
         lens.data()[t] = t == 1 ? -2 : t == 2 ? n + 5 : below(n + 1);
     reference r("top_k");
@@ -280,13 +282,14 @@ int main()
     mla<bf16, 576, 512, 128, 1, 64, 0, 64, 0, false>({1, 4, 5}, 128, 2, 0);
     mla<bf16, 576, 512, 40, 1, 16, 0, 64, 0, true>({3, 20, 12}, 40, 3, 150);
     mla<__half, 512, 512, 65, 2, 7, 0, 64, 0, false>({3, 30, 12}, 129, 1, 0);
-    for (int kind : {0, 1, 2, 3}) {
+    for (int kind : {0, 1, 2, 3, 4, 5}) {
         top<128, 1, true>(4, 1000, 100, true, kind);
         top<64, 1, false>(3, 333, 300, false, kind);
         top<64, 4, true>(4, 2001, 150, true, kind);
         top<64, 2, false>(2, 5000, 1, false, kind);
     }
     top<1024, 1, true>(1, 3000, 512, false, 0);
+    top<1024, 1, true>(1, 5000, 2048, true, 4);
     scores<bf16, float, 3, 40, 7, 0>({3, 9, 8}, 50, 3);
     scores<bf16, float, 64, 128, 64, 3>({4, 9, 8}, 512, 5);
     scores<__half, __half, 24, 96, 7, 2>({35, 30, 8}, 50, 9);

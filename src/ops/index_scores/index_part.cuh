@@ -128,6 +128,7 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
     b.cache = cache;
     b.pages = pages;
     b.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_index_stage<WIDTH>;
+    int length = stem_index_length(lens, 0, tokens, most);
     stem_attention_walk walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
     stem_wait();
     stem_launch_dependents();
@@ -141,7 +142,7 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
         b.begin(q + (long long)walk.token * HEADS * WIDTH, w + (long long)walk.token * HEADS, warp);
         b.run(warp, y + (long long)walk.token * most);
     }
-    stem_index_pad(lens, y, tokens, most);
+    stem_index_pad(length, lens, y, tokens, most);
 }
 
 #endif

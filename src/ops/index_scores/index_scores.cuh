@@ -7,13 +7,24 @@
 
 #define STEM_INDEX_NONE __int_as_float(0xff800000)
 
-/* -infinity where no position is: every block its part of every token's. */
-__device__ __forceinline__ void stem_index_pad(const int *lens, float *y, int tokens, int most)
+/* The length of this lane's token of the 32 from `first` on, `most` if there is none. */
+__device__ __forceinline__ int stem_index_length(const int *lens, int first, int tokens, int most)
 {
-    for (int t = 0; t < tokens; t++) {
-        int n = min(max(stem_load_fresh(lens + t), 0), most);
-        for (int i = n + blockIdx.x * blockDim.x + threadIdx.x; i < most; i += gridDim.x * blockDim.x)
-            y[(long long)t * most + i] = STEM_INDEX_NONE;
+    int t = first + (threadIdx.x & 31);
+    return t < tokens ? min(max(stem_load_fresh(lens + t), 0), most) : most;
+}
+
+/* -infinity where no position is: every block its part of every token's. length: of the first tokens. */
+__device__ __forceinline__ void stem_index_pad(int length, const int *lens, float *y, int tokens, int most)
+{
+    for (int first = 0; first < tokens; first += 32) {
+        length = first ? stem_index_length(lens, first, tokens, most) : length;
+        for (unsigned left = __ballot_sync(0xffffffffu, length < most); left; left &= left - 1) {
+            int t = __ffs(left) - 1, n = __shfl_sync(0xffffffffu, length, t);
+            for (int i = n + blockIdx.x * blockDim.x + threadIdx.x; i < most; i += gridDim.x * blockDim.x)
+                y[(long long)(first + t) * most + i] = STEM_INDEX_NONE;
+            __syncwarp();
+        }
     }
 }
 
