@@ -207,11 +207,12 @@ template <class E, int L, int R, int V, int K, bool INTERLEAVED> static void mla
     failures += same;
 }
 
-template <class E, int D, int N, bool INTERLEAVED> static void index_store(int tokens, int gap)
+template <class E, class W, int D, int N, bool INTERLEAVED> static void index_store(int tokens, int gap)
 {
     constexpr int PAGES = 7, PAGE = 3;
     int64_t row = D + gap;
-    array<E> x(tokens * row, 1), gain(D, 1), bias(D, 1), before(PAGES * PAGE * D, 1), want = before, cache = before;
+    array<W> gain(D, 1), bias(D, 1);
+    array<E> x(tokens * row, 1), before(PAGES * PAGE * D, 1), want = before, cache = before;
     array<int> pos(tokens), slot(tokens);
     double turns[N / 2 + 1];
     for (int t = 0; t < tokens; t++) {
@@ -226,7 +227,7 @@ template <class E, int D, int N, bool INTERLEAVED> static void index_store(int t
     r.run(0);
     float amplitude = (float)stem_rope_turns(r.def, r.attrs, N, turns);
     emu_launch({(unsigned)tokens, 1, 1}, 32, 1, 0, [&] {
-        stem_index_store<E, int, D, N, INTERLEAVED>(cache.data(), x.data(), gain.data(), bias.data(), pos.data(), slot.data(), turns,
+        stem_index_store<E, W, int, D, N, INTERLEAVED>(cache.data(), x.data(), gain.data(), bias.data(), pos.data(), slot.data(), turns,
                                                     amplitude, PAGES * PAGE, row, 1, 0.25f);
     });
     compare("index_store", cache, want, cache, type_of((E *)0) == STEM_F32 ? 1e-6 : 2e-3);
@@ -455,9 +456,9 @@ int main()
     mla_query<__half, 4, 4, 32, false>(37, 3, 64, 64, 8);
     mla_query<bf16, 2, 2, 16, true>(9, 1, 8, 48, 16);
     mla_store<bf16, 512, 64, 4, 1, true>(6, 8);
-    index_store<bf16, 128, 64, false>(6, 8);
-    index_store<float, 200, 200, true>(5, 0);
-    index_store<__half, 50, 6, false>(6, 3);
+    index_store<bf16, bf16, 128, 64, false>(6, 8);
+    index_store<float, float, 200, 200, true>(5, 0);
+    index_store<__half, float, 50, 6, false>(6, 3);
     gqa_store<bf16, 128, 2, false, true>(5, 9, 2, 8);
     argmax<float, 4, 1>(3, 500, 96);
     argmax<bf16, 8, 8>(4, 4096, 64);

@@ -163,7 +163,7 @@ static const struct call calls[] = {
     {"cache_store", "inout:bf16[64,16,4,128] bf16[4,4,128] i32[4]", ""},
     {"cache_store", "inout:f8e4m3[8,4,33] f8e4m3[4,33] i32[4]", ""},
     {"index_store", "inout:bf16[64,64,128] bf16[4,128] bf16[128] bf16[128] i32[4] i32[4]", "size=64 factor=40 mscale_all=1"},
-    {"index_store", "inout:f32[8,4,50] f32[4,50] f32[50] f32[50] i64[4] i32[4]", "interleaved=1"},
+    {"index_store", "inout:f16[8,4,50] f16[4,50] f32[50] f32[50] i64[4] i32[4]", "interleaved=1"},
     {"index_scores", "bf16[4,64,128] f32[4,64] bf16[64,64,128] i32[4,16] i32[4]", ""},
     {"index_scores", "f16[4,3,40] f16[4,3] f16[64,5,40] i32[4,16] i32[4]", "max_len=70"},
     {"top_k", "f32[4,1024] i32[4]", "k=100"},

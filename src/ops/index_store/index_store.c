@@ -27,9 +27,12 @@ static bool types_fit(struct stem_infer *c)
     if (!stem_rule_float(c, 1, "index_store: x"))
         return false;
     for (uint32_t i = 0; i < 4; i++)
-        if (c->in[i].dtype != c->in[1].dtype)
-            return stem_rule_fail(c, STEM_E_OP_DTYPE, i, "index_store: %s must be %s, as x is", names[i],
-                                  stem_dtype_name(c->in[1].dtype));
+        if (c->in[i].dtype != c->in[1].dtype && (i < 2 || c->in[i].dtype != STEM_F32))
+            return stem_rule_fail(c, STEM_E_OP_DTYPE, i, "index_store: %s must be %s, as x is%s", names[i],
+                                  stem_dtype_name(c->in[1].dtype), i < 2 ? "" : ", or f32");
+    if (c->in[2].dtype != c->in[3].dtype)
+        return stem_rule_fail(c, STEM_E_OP_DTYPE, 3, "index_store: gain and bias must be of one type, %s",
+                              stem_dtype_name(c->in[2].dtype));
     if (c->in[4].dtype != STEM_I32 && c->in[4].dtype != STEM_I64)
         return stem_rule_fail(c, STEM_E_OP_DTYPE, 4, "index_store: the positions must be i32 or i64");
     if (c->in[5].dtype != STEM_I32)
@@ -87,15 +90,15 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     const struct stem_tensor *cache = &c->operand[0], *x = &c->operand[1];
     uint32_t width = (uint32_t)x->dim[1], size = stem_index_store_size(c);
     double turns[STEM_ROPE_MAX / 2], amplitude = stem_rope_turns(c->def, c->attrs, size, turns);
-    const char *type = stem_c_type(x->dtype), *index = stem_c_type(c->operand[4].dtype);
+    const char *type = stem_c_type(x->dtype), *wide = stem_c_type(c->operand[2].dtype), *index = stem_c_type(c->operand[4].dtype);
     (void)t;
     const char *body = stem_arena_printf(
         a,
         "(%s *cache, const %s *x, const %s *gain, const %s *bias, const %s *pos, const int *slot, long long slots, "
         "long long x_row, long long x_step, float eps)\n{\n    %s"
-        "    stem_index_store<%s, %s, %u, %u, %s>(cache, x, gain, bias, pos, slot, turns, (float)%.17g, slots, x_row, x_step, "
+        "    stem_index_store<%s, %s, %s, %u, %u, %s>(cache, x, gain, bias, pos, slot, turns, (float)%.17g, slots, x_row, x_step, "
         "eps);\n}\n",
-        type, type, type, type, index, stem_rope_table(a, "turns", turns, size), type, index, width, size,
+        type, type, wide, wide, index, stem_rope_table(a, "turns", turns, size), type, wide, index, width, size,
         stem_op_attr(c->def, c->attrs, "interleaved")->i ? "true" : "false", amplitude);
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,

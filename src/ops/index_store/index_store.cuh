@@ -6,8 +6,8 @@
 #ifndef STEM_OPS_INDEX_STORE_CUH
 #define STEM_OPS_INDEX_STORE_CUH
 
-template <typename T, typename P, int D, int N, bool INTERLEAVED>
-__device__ __forceinline__ void stem_index_store(T *cache, const T *x, const T *gain, const T *bias, const P *pos, const int *slot,
+template <typename T, typename W, typename P, int D, int N, bool INTERLEAVED>
+__device__ __forceinline__ void stem_index_store(T *cache, const T *x, const W *gain, const W *bias, const P *pos, const int *slot,
                                                  const double *turns, float amplitude, long long slots, long long x_row,
                                                  long long x_step, float eps)
 {
