@@ -54,6 +54,17 @@ static bool follows(const char *text, uint32_t at, char c)
     return at > 0 && text[at - 1] == c;
 }
 
+/* The statement at `at` begins with this word. */
+static bool statement_is(const char *text, uint32_t at, const char *word)
+{
+    size_t n = strlen(word);
+    while (at > 0 && !strchr(";{}", text[at - 1]))
+        at--;
+    while (isspace((unsigned char)text[at]))
+        at++;
+    return !strncmp(text + at, word, n) && !isalnum((unsigned char)text[at + n]);
+}
+
 bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
 {
     size_t n, m = at.end - at.begin;
@@ -62,6 +73,16 @@ bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
         before = word_before_parens(p, at.begin, &n);
     if (is_word(before, n, "let var auto mut val"))
         stem_diag_help(p->diags, "a value is defined by its name alone: NAME = ...;");
+    else if (m == 1 && *this_one == ':' && this_one[1] == '=')
+        stem_diag_help(p->diags, "a value is defined by its name alone: NAME = ...;");
+    else if (m == 1 && *this_one == '*' && follows(text, at.begin, '*'))
+        stem_diag_help(p->diags, "there is no power: x * x, or exp(y * log(x))");
+    else if (is_word(before, n, "import include use") || is_word(this_one, m, "import include use"))
+        stem_diag_help(p->diags, "one file is one program: nothing is imported");
+    else if (is_word(this_one, m, "as") && statement_is(text, at.begin, "return"))
+        stem_diag_help(p->diags, "f32(x) converts x, as every type does");
+    else if (is_word(this_one, m, "on after priority resource") && statement_is(text, at.begin, "return"))
+        stem_diag_help(p->diags, "this goes with an op: NAME = ... %.*s ...; return NAME;", (int)m, this_one);
     else if (is_word(before, n, "for while loop") || is_word(this_one, m, "for while loop"))
         stem_diag_help(p->diags, "repeat N as i { } repeats statements");
     else if (is_word(before, n, "if") || is_word(this_one, m, "else"))

@@ -118,8 +118,8 @@ uint32_t stem_edit_distance(const char *a, const char *b, uint32_t limit)
 
 const char *stem_nearest(const char *word, const char *const *candidates, size_t n)
 {
-    /* A slip changes about a third of a word at most. */
-    uint32_t best = (uint32_t)(strlen(word) + 2) / 3 + 1;
+    /* A slip changes about a third of a word at most; of one letter nothing is left then. */
+    uint32_t best = word[0] && !word[1] ? 1 : (uint32_t)(strlen(word) + 2) / 3 + 1;
     const char *found = NULL;
     for (size_t i = 0; i < n; i++)
         if (!strcasecmp(word, candidates[i]))

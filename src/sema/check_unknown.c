@@ -23,6 +23,15 @@ static const char *foreign_op(const char *name)
         {"slice", "x[:, 0:64] is a part of x"},
         {"split", "x[:, 0:64] is a part of x"},
         {"chunk", "x[:, 0:64] is a part of x"},
+        {"concat", "nothing joins tensors: a kernel with `inout` writes a part, or one weight holds both"},
+        {"cat", "nothing joins tensors: a kernel with `inout` writes a part, or one weight holds both"},
+        {"transpose", "linear(x, w) multiplies by the transposed w; any other transposition is a kernel"},
+        {"sum", "rmsnorm, linear and argmax go along the last size; any other reduction is a kernel"},
+        {"mean", "rmsnorm, linear and argmax go along the last size; any other reduction is a kernel"},
+        {"layernorm", "rmsnorm(x, w) normalises; any other normalisation is a kernel"},
+        {"pow", "there is no power: x * x, or exp(y * log(x))"},
+        {"all_reduce", "what talks to other GPUs is an extern function: `extern all_reduce(inout x: ...) from \"lib.so\"`"},
+        {"print", "`mainstem run` prints outputs and states: return the value"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i][0], name))
