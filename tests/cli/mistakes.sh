@@ -124,7 +124,7 @@ for command in --help --version ops "compile $moe" 'explain --all' "run $moe $sm
     [ $status = 3 ] && grep -q 'cannot write to standard output' "$work/out" || wrong "$command to a full device: $status, $(cat "$work/out")"
     # shellcheck disable=SC2086
     "$MAINSTEM" $command 2>"$work/out" </dev/null | head -n 1 >/dev/null
-    [ ! -s "$work/out" ] || wrong "$command into a pipe that is closed: $(cat "$work/out")"
+    grep -v 'WARNING: ASan' "$work/out" >"$work/said" && wrong "$command into a pipe that is closed: $(cat "$work/said")"
 done
 
 # ---- words ----
