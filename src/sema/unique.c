@@ -8,7 +8,7 @@
 #include "sema/expand.h"
 
 /* "moe.ids" of the op "moe", as "moe.ids[3]"; a value that is the caller's keeps its name. */
-static void number_value(struct stem_program *p, struct stem_value_id v, struct stem_sym old, uint32_t k)
+static void number_value(struct stem_program *p, struct stem_value_id v, struct stem_sym old, struct stem_sym op, uint32_t k)
 {
     struct stem_value *value = stem_value_at(p, v);
     struct stem_buffer *buffer = &p->buffers.at[value->tensor.buffer];
@@ -16,7 +16,7 @@ static void number_value(struct stem_program *p, struct stem_value_id v, struct 
     size_t len = strlen(prefix);
     if (buffer->kind != STEM_BUFFER_TEMP || strncmp(name, prefix, len) || (name[len] && name[len] != '.'))
         return;
-    struct stem_sym numbered = stem_intern_printf(p->strings, "%s[%u]", name, k);
+    struct stem_sym numbered = name[len] ? stem_intern_printf(p->strings, "%s[%u]", name, k) : op;
     if (stem_sym_eq(buffer->name, value->name))
         buffer->name = numbered;
     value->name = numbered;
@@ -39,7 +39,7 @@ void stem_expand_unique(struct stem_program *p)
         uint32_t k = seen[old.n]++;
         op->name = stem_intern_printf(p->strings, "%s[%u]", stem_sym_str(p->strings, old), k);
         for (uint32_t o = op->n_in; o < op->n_in + op->n_out; o++)
-            number_value(p, op->operands[o].value, old, k);
+            number_value(p, op->operands[o].value, old, op->name, k);
     }
     stem_arena_free(a);
 }
