@@ -157,5 +157,18 @@ expect 1 'ended by signal 11 .*: it touches memory far from its operands' run --
 kernel 'if (i == 3) __builtin_trap(); y[i] = x[i];'
 expect 1 "op 'b' \(kernel:twice\) ended by signal [45] " run --device=cpu "$work/own.stem"
 
+# An extern function that crashes, and one that says no.
+printf '%s\n' '#include "mainstem_rt.h"' 'int crash(const struct stem_call *c, struct CUstream_st *s);' 'int refuse(const struct stem_call *c, struct CUstream_st *s);' \
+    'int crash(const struct stem_call *c, struct CUstream_st *s) { (void)c; (void)s; *(volatile int *)16 = 1; return 0; }' \
+    'int refuse(const struct stem_call *c, struct CUstream_st *s) { (void)c; (void)s; return 7; }' >"$work/own.c"
+if ${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o "$work/own.so" "$work/own.c" 2>"$work/out"; then
+    for f in crash refuse; do
+        printf '%s\n' 'module own;' "extern $f(inout x: f32[4]) from \"$work/own.so\";" \
+            "model net(x: f32[4]) -> f32[4] { y = x + x; $f(inout y); return y; }" >"$work/$f.stem"
+    done
+    expect 1 "crash.stem:3: error: op 'crash' \(extern:crash\) ended by signal 11" run --device=cpu "$work/crash.stem"
+    expect 1 "op 'refuse' \(extern:refuse\): the extern function returned 7" run --device=cpu "$work/refuse.stem"
+fi
+
 echo "$((n - failed)) of $n as they should be"
 [ $failed = 0 ]
