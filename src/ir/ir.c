@@ -88,7 +88,8 @@ void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, st
     for (uint32_t i = 0; i < op->n_in + n_out; i++)
         t[i] = stem_operand_tensor(p, &op->operands[i < op->n_in ? i : i + skip]);
     *c = (struct stem_concrete){
-        .def = op->def, .operand = t, .n_in = op->n_in, .n_out = n_out, .attrs = op->attrs, .n_attrs = op->n_attrs};
+        .def = op->def, .operand = t, .n_in = op->n_in, .n_out = n_out, .attrs = op->attrs, .n_attrs = op->n_attrs,
+        .shares = op->shares};
     for (uint32_t i = 0; i < op->n_in && i < 32; i++)
         if (t[i].buffer != STEM_NONE && p->buffers.at[t[i].buffer].kind == STEM_BUFFER_WEIGHT)
             c->constant |= 1u << i;

@@ -102,6 +102,7 @@ struct stem_op {
     double est_us;                /* streams pass */
     uint32_t measured;            /* where est_us is from: 1 + entry of the table of costs; 0: the model */
     bool programmatic;            /* pdl pass: launched before the previous op of its stream has completed */
+    bool shares;                  /* room pass: content with half of the shared memory */
 };
 
 /* An inline kernel or an extern function, as declared. */

@@ -323,14 +323,25 @@ static void print_waits(struct printer *w)
     }
 }
 
-static void print_programmatic(struct printer *w)
+/* The ops that a flag is set of. */
+static void print_flagged(struct printer *w, const char *word, bool (*flag)(const struct stem_op *op))
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < w->p->ops.len; i++)
-        if (w->p->ops.at[i].programmatic)
-            stem_out_printf(w->o, "%so%u", n ? n % 16 ? ", " : ",\n    " : "programmatic ", i), n++;
+        if (flag(&w->p->ops.at[i]))
+            stem_out_printf(w->o, "%so%u", n ? n % 16 ? ", " : ",\n    " : word, i), n++;
     if (n)
         stem_out_str(w->o, ";\n");
+}
+
+static bool is_programmatic(const struct stem_op *op)
+{
+    return op->programmatic;
+}
+
+static bool shares(const struct stem_op *op)
+{
+    return op->shares;
 }
 
 static void print_schedule(struct printer *w)
@@ -346,7 +357,8 @@ static void print_schedule(struct printer *w)
     for (uint32_t i = 0; i < s->order.len; i++)
         stem_out_printf(w->o, "%so%u%s", i ? i % 16 ? ", " : ",\n    " : "order ", s->order.at[i].n,
                         i + 1 == s->order.len ? ";\n" : "");
-    print_programmatic(w);
+    print_flagged(w, "programmatic ", is_programmatic);
+    print_flagged(w, "shares ", shares);
     print_waits(w);
     print_uses(w);
     if (s->n_events || s->events_bound)

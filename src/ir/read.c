@@ -323,7 +323,7 @@ static void statement(struct stem_ir_reader *r)
 {
     static const char *const words[] = {"state",  "dim",   "stream", "segment", "layer", "kernel", "extern",
                                         "buffer", "value", "op",     "dep",     "order", "wait",   "use",
-                                        "events", "slab",  "lanes",  "estimate", "programmatic", NULL};
+                                        "events", "slab",  "lanes",  "estimate", "programmatic", "shares", NULL};
     uint32_t w = stem_ir_word(r, words, "a statement");
     if (r->l.failed)
         return;

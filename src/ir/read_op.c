@@ -293,6 +293,10 @@ void stem_ir_read_schedule(struct stem_ir_reader *r, const char *word)
         do
             stem_op_at(r->p, an_op(r))->programmatic = true;
         while (!r->l.failed && stem_ir_accept(r, ","));
+    } else if (!strcmp(word, "shares")) {
+        do
+            stem_op_at(r->p, an_op(r))->shares = true;
+        while (!r->l.failed && stem_ir_accept(r, ","));
     } else if (!strcmp(word, "wait")) {
         read_wait(r);
     } else if (!strcmp(word, "use")) {

@@ -85,6 +85,9 @@ struct stem_concrete {
     const struct stem_attr *attrs;
     uint32_t n_attrs;
     uint32_t constant; /* bit i: operand i lies in a weight, which no op writes */
+    /* The launch is to be content with half of a multiprocessor's shared memory, two blocks at least, if its kernel can
+     * be. Results keep every bit. */
+    bool shares;
 };
 
 struct stem_cost {

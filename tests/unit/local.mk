@@ -57,6 +57,11 @@ UNIT_TESTS += %D%/test_fuse
 %C%_test_fuse_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_fuse_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_room
+%C%_test_room_SOURCES = %D%/test_room.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
+%C%_test_room_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
+%C%_test_room_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_pass_layers
 %C%_test_pass_layers_SOURCES = %D%/test_pass_layers.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
 %C%_test_pass_layers_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop

@@ -118,7 +118,24 @@ static bool fits_at_once(const struct stem_linear_shape *s, int64_t tiles, uint3
            stem_stream_sm_smem(t) / (smem_of(&shorter, rows) + 1024) >= 3;
 }
 
-struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, const struct stem_target *t)
+/* The deepest rings with which two blocks fit into half of a multiprocessor, or one if each has but one; and no more
+ * blocks than fit there. */
+static void leave_room(struct stem_linear_shape *s, int64_t tiles, uint32_t rows, const struct stem_target *t)
+{
+    struct stem_linear_shape less = *s;
+    uint32_t blocks = (tiles + s->groups - 1) / s->groups * s->cluster <= t->n_sms ? 1 : 2;
+    for (; less.stages >= 2; less.stages--) {
+        less.smem = smem_of(&less, rows);
+        less.per_sm = stem_stream_sm_smem(t) / 2 / (less.smem + 1024);
+        if (less.per_sm >= blocks) {
+            *s = less;
+            return;
+        }
+    }
+}
+
+struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, bool shares,
+                                           const struct stem_target *t)
 {
     int64_t chunks = (k + 63) / 64, tiles = (n + 15) / 16;
     struct stem_linear_shape s = {.nt = m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8, .cluster = 1};
@@ -141,8 +158,12 @@ struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint
         if (s.nt == 2 && fits_at_once(&s, tiles, rows, t))
             s.stages = 2;
         s.smem = smem_of(&s, rows);
-        if (s.smem <= stem_stream_block_smem(t))
+        if (s.smem <= stem_stream_block_smem(t)) {
+            s.per_sm = stem_stream_sm_smem(t) / (s.smem + 1024);
+            if (shares)
+                leave_room(&s, tiles, rows, t);
             return s;
+        }
         if (warps > 4)
             warps /= 2;
         else
@@ -171,7 +192,7 @@ static void lower_plain(const struct stem_concrete *c, struct product p, const c
 static void lower_stream(const struct stem_concrete *c, struct product p, const char *x, const char *y,
                          const char *name, const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    struct stem_linear_shape s = stem_linear_shape(p.m, p.n, p.k, 0, t);
+    struct stem_linear_shape s = stem_linear_shape(p.m, p.n, p.k, 0, c->shares, t);
     struct stem_store store;
     const char *define;
     bool early = c->constant >> 1 & 1;
@@ -182,7 +203,7 @@ static void lower_stream(const struct stem_concrete *c, struct product p, const 
     const char *cluster = s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "";
     int64_t each = (store.pair ? 8 : 16) * s.groups, columns = p.n / (store.pair ? 2 : 1);
     int64_t items = (columns + each - 1) / each;
-    int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (s.smem + 1024)); /* resident at once */
+    int64_t most = (int64_t)t->n_sms * s.per_sm; /* resident at once */
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(a,
                                 "%sextern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "

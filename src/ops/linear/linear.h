@@ -9,12 +9,14 @@ void stem_linear_reference(const struct stem_concrete *c, void *const *data);
 void stem_norm_linear_lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                             struct stem_lowered *l);
 
-/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster. m
- * rows of x, n of w; `rows` is how many more a stage has, 0 but for norm_linear. */
+/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster, and
+ * how many blocks a multiprocessor is to have at once. m rows of x, n of w; `rows` is how many more a stage has, 0 but for
+ * norm_linear; `shares` as in ops/op.h. */
 struct stem_linear_shape {
-    uint32_t nt, stages, kparts, groups, cluster, smem;
+    uint32_t nt, stages, kparts, groups, cluster, smem, per_sm;
 };
-struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, const struct stem_target *t);
+struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, bool shares,
+                                           const struct stem_target *t);
 
 /* Rest of the lowering, for weights with scales; scalars and headers are set. */
 void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,

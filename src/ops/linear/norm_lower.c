@@ -89,12 +89,12 @@ static void lower_plain(const struct stem_concrete *c, const struct sizes *s, co
 static void lower_stream(const struct stem_concrete *c, const struct sizes *s, const char *types,
                          const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    struct stem_linear_shape cut = stem_linear_shape(s->m, s->n, s->k, 1, t);
+    struct stem_linear_shape cut = stem_linear_shape(s->m, s->n, s->k, 1, c->shares, t);
     bool early = (c->constant & 6) == 6;
     uint32_t threads = 32 * cut.kparts * cut.groups;
     const char *cluster = cut.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", cut.cluster) : "";
     int64_t each = (s->pair ? 8 : 16) * cut.groups, items = (s->n / (s->pair ? 2 : 1) + each - 1) / each;
-    int64_t most = (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (cut.smem + 1024)); /* resident at once */
+    int64_t most = (int64_t)t->n_sms * cut.per_sm; /* resident at once */
     struct kernel k = {
         .name = stem_arena_printf(a, "stem_norm_linear_%s_n%u_s%u_k%u_g%u_c%u%s", types, cut.nt, cut.stages, cut.kparts,
                                   cut.groups, cut.cluster, early ? "_w" : ""),
