@@ -48,6 +48,7 @@ STEM_CUH = \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
 	%D%/experts/one.cuh \
+	%D%/experts/experts_down.cuh \
 	%D%/experts/group_stream.cuh \
 	%D%/experts/experts_packed.cuh \
 	%D%/heads_linear/heads_linear.cuh \

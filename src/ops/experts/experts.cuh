@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The routed experts of a mixture, in two launches: `up` makes h = act(gate) * up for each pair of a token and one of
- * its experts, `down` multiplies by w2 and adds up each token's experts. Both stream an expert's weights once for
- * all tokens that chose it (stream.cuh, groups.cuh); experts that nobody chose cost nothing.
+ * its experts, `down` (experts_down.cuh) multiplies by w2 and adds up each token's experts. Both stream an expert's
+ * weights once for all tokens that chose it (stream.cuh, groups.cuh); experts that nobody chose cost nothing.
  *
  * Order of sums, so the same inputs give the same bits: `up` adds the warps' parts of k in order; in `down` a warp
- * adds what its groups give to a token in ascending order of expert, in f32, and the warps' sums are added in order
- * at the end. Which warp an expert falls to depends on the ids of all tokens.
+ * adds what its groups give to a token in ascending order of group, in f32, and the warps' sums are added in order
+ * at the end. Which warp a group falls to depends on the ids of all tokens.
  */
 #ifndef STEM_EXPERTS_CUH
 #define STEM_EXPERTS_CUH
@@ -92,30 +92,7 @@ __device__ __forceinline__ void stem_experts_up(const E *x, const int *ids, cons
                                          groups.n * row_tiles, warp, WARPS, hidden, source, sink);
 }
 
-/* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
-
-template <class E, int MT, int NT> struct stem_down_source {
-    const E *h, *w2; /* h of the tile's first token */
-    const stem_groups *groups;
-    int hidden, inter, row0;
-    __device__ __forceinline__ void rows(int group, stem_rows<E, MT, NT> &r) const
-    {
-        int lane = threadIdx.x & 31, row = lane >> 3, column = (lane & 7) * 8;
-        int begin = groups->begin[group], count = groups->count[group];
-        const E *w = w2 + (long long)groups->expert[group] * hidden * inter + column;
-#pragma unroll
-        for (int i = 0; i < 4 * MT; i++)
-            r.weight[i] = w + (long long)min(row0 + row + 4 * i, hidden - 1) * inter;
-#pragma unroll
-        for (int i = 0; i < 2 * NT; i++)
-            r.token[i] =
-                row + 4 * i < count ? h + (long long)groups->pair[begin + row + 4 * i] * inter + column : nullptr;
-    }
-    __device__ __forceinline__ int tiles(int group) const
-    {
-        return (groups->count[group] + 7) / 8;
-    }
-};
+/* ---- down, for whoever groups tokens (experts_down.cuh, experts_packed.cuh) ---- */
 
 /* sum[token][row] += scale * product, in the warp's own shared memory. No two columns of a group are one token's. */
 template <int MT, int NT> struct stem_down_sink {
@@ -144,54 +121,6 @@ template <int MT, int NT> struct stem_down_sink {
         __syncwarp();
     }
 };
-
-/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. EARLY: w2 is a
- * weight, and what made ids and scale had completed when the kernel started; all three are read before the wait. */
-template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY, class Store>
-__device__ __forceinline__ void stem_experts_down_to(const E *h, const int *ids, const float *scale, const E *w2,
-                                                     const Store &store, int tokens, int k, int experts, int hidden,
-                                                     int inter, int tile_tokens)
-{
-    STEM_DYNAMIC_SHARED(stem_smem);
-    __shared__ stem_groups groups;
-    constexpr int ring = STAGES * stem_stage_bytes<MT, NT>, LD = stem_down_sink<MT, NT>::LD;
-    int tid = threadIdx.x, warp = tid >> 5, t0 = blockIdx.y * tile_tokens, n = min(tile_tokens, tokens - t0);
-    int row0 = blockIdx.x * 16 * MT, sums_size = tile_tokens * LD;
-    float *sums = (float *)(stem_smem + WARPS * ring), *merged = sums + WARPS * sums_size;
-    ids += (long long)t0 * k;
-    scale += (long long)t0 * k;
-    for (int i = tid; i < WARPS * sums_size; i += 32 * WARPS)
-        sums[i] = 0;
-    if (!EARLY) {
-        stem_wait();
-        stem_launch_dependents();
-    }
-    stem_groups_make(&groups, stem_smem, ids, scale, merged, n * k, k, experts, 8 * NT);
-
-    stem_down_source<E, MT, NT> source = {h + (long long)t0 * k * inter, w2, &groups, hidden, inter, row0};
-    stem_down_sink<MT, NT> sink = {sums + warp * sums_size, merged, &groups};
-    stem_stream<E, MT, NT, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, groups.n, 0, 1,
-                                          inter, source, sink);
-    __syncthreads();
-    for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
-        int row = o % (16 * MT), token = o / (16 * MT);
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * sums_size + token * LD + row];
-        if (row0 + row < hidden)
-            store(t0 + token, row0 + row, v, 0.0f);
-    }
-}
-
-template <class E, int MT, int NT, int STAGES, int WARPS, bool EARLY>
-__device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, const float *scale, const E *w2, E *y,
-                                                  int tokens, int k, int experts, int hidden, int inter,
-                                                  int tile_tokens)
-{
-    stem_experts_down_to<E, MT, NT, STAGES, WARPS, EARLY>(h, ids, scale, w2, stem_store_plain<E>{y, hidden}, tokens, k,
-                                                          experts, hidden, inter, tile_tokens);
-}
 
 /* ---- any shape, alignment and dtype: a warp for each element of h, of y ---- */
 

@@ -2,7 +2,7 @@
  *
  * The routed experts of a single token, where latency counts: no grouping, no barrier before the first weights are
  * asked for. A lane of each warp knows one choice. A *place* is a choice that is valid and no repetition, in order;
- * sums are those of experts.cuh, in the same order.
+ * sums of experts_up are those of experts.cuh, in the same order.
  */
 #ifndef STEM_ONE_CUH
 #define STEM_ONE_CUH
@@ -136,7 +136,8 @@ template <int MT> struct stem_down_one_sink {
     }
 };
 
-/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden. EARLY as for stem_experts_down. */
+/* Warps take whole experts in turn. Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden. EARLY as for
+ * stem_experts_down. */
 template <class E, int MT, int STAGES, int WARPS, bool EARLY, class Store>
 __device__ __forceinline__ void stem_experts_down_one(const E *h, const int *ids, const float *scale, const E *w2,
                                                       const Store &store, int k, int experts, int hidden, int inter)

@@ -11,6 +11,8 @@
 #include "linear/linear.cuh"
 #include "experts/groups.cuh"
 #include "experts/experts.cuh"
+#include "experts/one.cuh"
+#include "experts/experts_down.cuh"
 #include "route/route.cuh"
 
 #include "harness.h"
@@ -32,12 +34,16 @@ __global__ void __launch_bounds__(32 * WARPS)
 {
     stem_experts_up<E, NT, STAGES, WARPS, STEM_ACT_SILU>(x, ids, w13, h, tokens, k, experts, hidden, inter, tile);
 }
-template <class E, int MT, int NT, int STAGES, int WARPS>
+template <class E, int MT, int TR, int STAGES, int WARPS>
 __global__ void __launch_bounds__(32 * WARPS)
     k_down(const E *h, const int *ids, const float *scale, const E *w2, E *y, int tokens, int k, int experts, int hidden,
            int inter, int tile)
 {
-    stem_experts_down<E, MT, NT, STAGES, WARPS, true>(h, ids, scale, w2, y, tokens, k, experts, hidden, inter, tile);
+    stem_store_plain<E> store{y, hidden};
+    if constexpr (TR == 1)
+        stem_experts_down_single<E, MT, STAGES, WARPS, true>(h, ids, scale, w2, store, k, experts, hidden, inter);
+    else
+        stem_experts_down<E, MT, TR, STAGES, WARPS, true>(h, ids, scale, w2, store, tokens, k, experts, hidden, inter, tile);
 }
 template <class E>
 __global__ void __launch_bounds__(384)
@@ -133,12 +139,12 @@ static void up(const E *x, const int *ids, const E *w13, E *h, const shape &d, i
         x, ids, w13, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
 }
 
-template <class E, int MT, int NT, int STAGES, int WARPS>
+template <class E, int MT, int TR, int STAGES, int WARPS>
 static void down(const E *h, const int *ids, const float *scale, const E *w2, E *y, const shape &d, cudaStream_t s)
 {
-    int smem = WARPS * (STAGES * stem_stage_bytes<MT, NT> + d.tile() * (16 * MT + 4) * 4) + d.tile() * d.k * 4;
-    allow(k_down<E, MT, NT, STAGES, WARPS>, smem);
-    k_down<E, MT, NT, STAGES, WARPS><<<dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, s>>>(
+    int smem = WARPS * (STAGES * stem_down_stage_size<MT, TR> + d.tile() * (16 * MT + 4) * 4) + d.tile() * d.k * 4;
+    allow(k_down<E, MT, TR, STAGES, WARPS>, smem);
+    k_down<E, MT, TR, STAGES, WARPS><<<dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, s>>>(
         h, ids, scale, w2, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
 }
 

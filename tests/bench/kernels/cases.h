@@ -32,7 +32,7 @@ static void check_linear(void)
     check_linear_one<bf16, bf16, 1, 4, 8, 1, 1>(2, 40000, 64);
 }
 
-template <class E, int NT, int STAGES, int WARPS, int MT, int DSTAGES, int DWARPS>
+template <class E, int NT, int STAGES, int WARPS, int MT, int TR, int DSTAGES, int DWARPS>
 static void check_experts_one(const shape &d, bool wild)
 {
     size_t pairs = (size_t)d.tokens * d.k;
@@ -54,10 +54,10 @@ static void check_experts_one(const shape &d, bool wild)
         compare<E>(what, h, hr, pairs * d.inter, [&] { up<E, NT, STAGES, WARPS>(x, ids, w13, h, d, 264, 0); });
     }
     r_down<E><<<dim3((d.hidden + 63) / 64, d.tokens), 64>>>(h, ids, scale, w2, yr, d.k, d.experts, d.hidden, d.inter);
-    snprintf(what, sizeof what, "down t%d k%d e%d %dx%d mt%d nt%d s%d w%d%s", d.tokens, d.k, d.experts, d.hidden,
-             d.inter, MT, NT, DSTAGES, DWARPS, wild ? " wild" : "");
+    snprintf(what, sizeof what, "down t%d k%d e%d %dx%d mt%d r%d s%d w%d%s", d.tokens, d.k, d.experts, d.hidden,
+             d.inter, MT, TR, DSTAGES, DWARPS, wild ? " wild" : "");
     compare<E>(what, y, yr, (size_t)d.tokens * d.hidden,
-               [&] { down<E, MT, NT, DSTAGES, DWARPS>(h, ids, scale, w2, y, d, 0); });
+               [&] { down<E, MT, TR, DSTAGES, DWARPS>(h, ids, scale, w2, y, d, 0); });
     for (void *p : {(void *)x, (void *)w13, (void *)w2, (void *)scale, (void *)h, (void *)hr, (void *)y, (void *)yr,
                     (void *)ids})
         CHECK(cudaFree(p));
@@ -67,9 +67,14 @@ static void check_experts(void)
 {
     for (bool wild : {false, true})
         for (int t : {1, 2, 4, 5, 16, 64, 70}) {
-            check_experts_one<bf16, 1, 4, 8, 2, 3, 4>({t, 8, 48, 512, 256}, wild);
-            check_experts_one<bf16, 2, 3, 8, 2, 3, 4>({t, 8, 20, 1032, 72}, wild);
-            check_experts_one<__half, 1, 4, 8, 1, 4, 4>({t, 3, 5, 136, 40}, wild);
+            check_experts_one<bf16, 1, 4, 8, 2, 8, 3, 4>({t, 8, 48, 512, 256}, wild);
+            check_experts_one<bf16, 2, 3, 8, 2, 16, 3, 4>({t, 8, 20, 1032, 72}, wild);
+            check_experts_one<__half, 1, 4, 8, 1, 8, 4, 4>({t, 3, 5, 136, 40}, wild);
+            check_experts_one<bf16, 1, 4, 8, 1, 16, 3, 12>({t, 6, 20, 520, 328}, wild);
+            if (t == 1)
+                check_experts_one<bf16, 1, 4, 8, 1, 1, 3, 11>({t, 6, 20, 520, 328}, wild);
+            if (t <= 4)
+                check_experts_one<bf16, 1, 4, 8, 1, 4, 3, 12>({t, 6, 20, 520, 328}, wild);
         }
 }
 
@@ -171,14 +176,15 @@ template <int NT, int STAGES, int WARPS> static void time_up(arrays &a, const sh
     double us = time_of([&](int i, cudaStream_t s) { up<bf16, NT, STAGES, WARPS>(a.x, a.ids[i], a.w13[i % SETS], a.h, d, blocks, s); });
     report(what, d.tokens, us, a.distinct * 2 * INTER * HIDDEN * 2);
 }
-template <int MT, int NT, int STAGES, int WARPS> static void time_down(arrays &a, const shape &d)
+template <int MT, int TR, int STAGES, int WARPS> static void time_down(arrays &a, const shape &d)
 {
     char what[64];
-    snprintf(what, sizeof what, "down mt%d nt%d s%d w%d", MT, NT, STAGES, WARPS);
+    bool wide = d.inter != INTER;
+    snprintf(what, sizeof what, "%s mt%d r%d s%d w%d", wide ? "down-wide" : "down", MT, TR, STAGES, WARPS);
     double us = time_of([&](int i, cudaStream_t s) {
-        down<bf16, MT, NT, STAGES, WARPS>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
+        down<bf16, MT, TR, STAGES, WARPS>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
     });
-    report(what, d.tokens, us, a.distinct * INTER * HIDDEN * 2);
+    report(what, d.tokens, us, a.distinct * d.inter * d.hidden * 2);
 }
 template <int NT, int STAGES, int KP, int G, int CL>
 static void time_linear(const char *name, const bf16 *x, bf16 *const *w, bf16 *y, int m, int n, int k)
@@ -219,7 +225,7 @@ template <int NT> static void time_layer(arrays &a, const shape &d)
             linear<bf16, bf16, NT, 2, 8, 1, 8>(a.x, a.gate[i], a.y, t, 384, 7168, s);
             k_route<bf16><<<t, 384, 0, s>>>(a.y, a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK);
             up<bf16, U, US, 8>(a.x, a.ids[i], a.w13[i % SETS], a.h, d, 264, s);
-            down<bf16, 2, 1, 3, 4>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
+            down<bf16, 2, 8, 3, 4>(a.h, a.ids[i], a.scale, a.w2[i % SETS], a.y, d, s);
             if (dual)
                 CHECK(cudaStreamWaitEvent(o, fork, 0));
             linear<bf16, bf16, NT, S, 8, 1, 4>(a.x, a.s13[i], a.wide, t, 512, 7168, o);
@@ -234,16 +240,36 @@ template <int NT> static void time_layer(arrays &a, const shape &d)
     }
 }
 
-static void time_tokens(arrays &a, int t)
+static void choose_experts(arrays &a, const shape &d)
 {
-    shape d = {t, TOPK, EXPERTS, HIDDEN, INTER};
     a.distinct = 0;
     for (int i = 0; i < LAUNCHES; i++) {
-        std::vector<int> ids = make_ids(d, 100 * t + i, false);
+        std::vector<int> ids = make_ids(d, 100 * d.tokens + i, false);
         a.distinct += (double)std::set<int>(ids.begin(), ids.end()).size() / LAUNCHES;
         CHECK(cudaMemcpy(a.ids[i], ids.data(), ids.size() * 4, cudaMemcpyHostToDevice));
     }
-    printf("-- T=%d, %.1f experts\n", t, a.distinct);
+    printf("-- T=%d, %.1f experts of %d\n", d.tokens, a.distinct, d.inter);
+}
+
+template <int TR> static void time_downs(arrays &a, const shape &d)
+{
+    time_down<2, TR, 2, 4>(a, d);
+    time_down<2, TR, 3, 4>(a, d);
+    time_down<2, TR, 4, 4>(a, d);
+    time_down<1, TR, 4, 4>(a, d);
+}
+template <int TR> static void time_wide(arrays &a, const shape &d)
+{
+    time_down<1, TR, 3, 8>(a, d);
+    time_down<1, TR, 3, 11>(a, d);
+    time_down<1, TR, 3, 12>(a, d);
+    time_down<1, TR, 2, 14>(a, d);
+}
+
+static void time_tokens(arrays &a, int t)
+{
+    shape d = {t, TOPK, EXPERTS, HIDDEN, INTER};
+    choose_experts(a, d);
     double us = time_of([&](int i, cudaStream_t s) { k_route<bf16><<<t, 384, 0, s>>>(a.gate[i], a.bias, a.ids[0] + 4096, a.scale + 4096, EXPERTS, TOPK); });
     report("route", t, us, t * EXPERTS * 2);
     if (t <= 8)
@@ -256,21 +282,29 @@ static void time_tokens(arrays &a, int t)
         time_linears<8>(a, t), time_layer<8>(a, d);
     time_up<1, 4, 8>(a, d, 264);
     time_up<1, 3, 8>(a, d, 264);
-    time_down<2, 1, 3, 4>(a, d);
-    time_down<2, 1, 4, 4>(a, d);
-    time_down<2, 1, 2, 8>(a, d);
-    time_down<2, 1, 3, 6>(a, d);
-    time_down<1, 1, 4, 4>(a, d);
-    time_down<1, 1, 3, 8>(a, d);
-    if (t > 8)
-        time_down<2, 2, 3, 4>(a, d);
+    if (t == 1)
+        time_downs<1>(a, d);
+    else if (t <= 4)
+        time_downs<4>(a, d);
+    else
+        time_downs<8>(a, d);
+    shape wide = {t, 6, 64, 2048, 1408};
+    choose_experts(a, wide);
+    if (t == 1)
+        time_wide<1>(a, wide);
+    else if (t <= 4)
+        time_wide<4>(a, wide);
+    else if (t <= 32)
+        time_wide<8>(a, wide);
+    else
+        time_wide<16>(a, wide);
 }
 
 static void time_all(void)
 {
     arrays a;
     a.x = random_array<bf16>(64 * HIDDEN, 1, 1);
-    a.h = random_array<bf16>((size_t)64 * TOPK * INTER, 2, 1);
+    a.h = random_array<bf16>((size_t)64 * 6 * 1408, 2, 1); /* not less than 64 * TOPK * INTER */
     a.mid = random_array<bf16>(64 * INTER, 3, 1);
     a.y = random_array<bf16>(64 * HIDDEN, 4, 1);
     a.wide = random_array<bf16>(64 * HIDDEN, 5, 1);

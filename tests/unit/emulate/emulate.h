@@ -498,6 +498,19 @@ inline void stem_matrix_trans(unsigned (&r)[4], unsigned from)
     });
 }
 
+/* ldmatrix.x4 of experts_down.cuh, addresses alike. */
+inline void stem_matrix(unsigned (&r)[4], unsigned from)
+{
+    if (from + 16 > emu_self->owner->smem.size() - 16 || from % 16)
+        abort();
+    int lane = emu_lane(), g = lane >> 2, t = lane & 3;
+    emu_exchange(from, [&](auto at) {
+        for (int i = 0; i < 4; i++)
+            memcpy(&r[i], emu_self->owner->smem.data() + at(8 * i + g) + 4 * t, 4);
+        return 0;
+    });
+}
+
 inline void stem_ask(const void *) {}
 
 inline void stem_cluster_sync()
