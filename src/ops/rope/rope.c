@@ -161,6 +161,16 @@ static uint32_t width_of(const struct stem_concrete *c, uint32_t n, bool interle
     return stem_vector_width(all, 16 / bytes);
 }
 
+/* The same, but fewer where wide accesses would leave multiprocessors with few threads: a pair takes a sine and a cosine, which
+ * a thread makes one after the other. */
+static uint32_t spread(const struct stem_concrete *c, uint32_t width, const struct stem_target *t)
+{
+    uint64_t elements = stem_tensor_elements(&c->operand[0]);
+    while (width > 2 && elements / width < (uint64_t)t->n_sms * 4 * THREADS)
+        width /= 2;
+    return width;
+}
+
 /* A thread turns `width` pairs (half as many if they are interleaved), or copies `width` elements. */
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *arena,
                   struct stem_lowered *l)
@@ -169,7 +179,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     uint32_t n = rotated(c), row = (uint32_t)x->dim[x->rank - 1];
     bool interleaved = stem_op_attr(c->def, c->attrs, "interleaved")->i;
     double turns[STEM_ROPE_MAX / 2], amplitude = stem_rope_turns(c->def, c->attrs, n, turns);
-    uint32_t width = width_of(c, n, interleaved);
+    uint32_t width = spread(c, width_of(c, n, interleaved), t);
     int64_t heads = x->rank == 3 ? x->dim[1] : 1;
     uint64_t units = (uint64_t)x->dim[0] * (uint64_t)heads *
                      ((row - n) / width + n / 2 / (interleaved && width > 1 ? width / 2 : width));
@@ -184,7 +194,6 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "stride);\n}\n",
         type, position, type, table, type, position, row, n, width, rotates_first(c) ? "true" : "false",
         interleaved ? "true" : "false", amplitude);
-    (void)t;
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,
         .kernel = stem_kernel_name(arena, "stem_rope_", body, strlen(body)),
