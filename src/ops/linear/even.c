@@ -76,11 +76,10 @@ static double cost_of(const struct stem_even_product *p, const struct stem_targe
     double weights = (blocks * own * chunks + (double)tiles * all / t->n_sms) * stage / 2;
     double tokens = blocks * chunks * (chunk_of(p->weight) * s->most * (p->coded ? 1 : 2) / 1024.0);
     double sums = s->cluster > 1 ? blocks * own * s->most * s->mt / 16.0 : 0;
+    /* codes are copied, not made by each block, so that less of them is no gain that a cluster has to pay for */
     double fixed = s->cluster > 1 && p->weight == STEM_F8E4M3 && !p->coded ? 20 : 0;
     fixed += (s->cluster > 2 && !p->coded ? 20 : 0) + (s->room == 1 ? 30 : 0) + (ceil_div(own, s->each) - 1) * 30.0;
-    bool deep = s->stages > 4; /* a ring that holds most of a block's share keeps few warps busy */
-    return ((s->warps < 16 && !deep ? 1.1 : deep && s->cluster > 1 && s->warps < 16 ? 1.05 : 1) * weights + tokens / 2 + 3 * sums +
-            fixed) * ceil_div(p->m, s->most);
+    return ((s->warps < 16 ? 1.1 : 1) * weights + tokens / 2 + 3 * sums + fixed) * ceil_div(p->m, s->most);
 }
 
 /* Ways to cut a product, for as many tokens as nt says and for weights of 8 or of 4 bits. */
@@ -89,11 +88,10 @@ struct way {
 };
 static const struct way ways[] = {
     {1, 8, 1, 8, 4, 2, 2, 2},  {1, 8, 1, 16, 4, 1, 1, 4}, {1, 4, 1, 12, 3, 2, 1, 2}, {1, 4, 1, 16, 2, 1, 1, 4},
-    {1, 4, 1, 8, 4, 2, 1, 2},
-    {2, 8, 1, 16, 2, 1, 1, 4}, {2, 4, 1, 16, 2, 1, 1, 4}, {2, 4, 1, 8, 2, 2, 1, 2},
-    {2, 4, 1, 8, 3, 1, 1, 4},  {4, 8, 1, 8, 3, 1, 1, 8},  {4, 4, 1, 8, 3, 1, 1, 8},  {4, 8, 1, 8, 2, 1, 1, 8},
-    {4, 4, 1, 8, 2, 1, 1, 8},  {8, 8, 1, 8, 3, 1, 1, 8},  {8, 4, 1, 8, 3, 1, 1, 8},  {8, 8, 1, 8, 2, 1, 1, 8},
-    {8, 4, 1, 8, 2, 1, 1, 8},
+    {1, 4, 1, 8, 4, 2, 1, 2},  {2, 8, 1, 8, 3, 2, 1, 1},  {2, 8, 1, 16, 2, 1, 1, 4}, {2, 4, 1, 16, 2, 1, 1, 4},
+    {2, 4, 1, 8, 2, 2, 1, 2},  {2, 4, 1, 8, 3, 1, 1, 4},  {4, 8, 1, 8, 3, 1, 1, 8},  {4, 4, 1, 8, 3, 1, 1, 8},
+    {4, 8, 1, 8, 2, 1, 1, 8},  {4, 4, 1, 8, 2, 1, 1, 8},  {8, 8, 1, 8, 3, 1, 1, 8},  {8, 4, 1, 8, 3, 1, 1, 8},
+    {8, 8, 1, 8, 2, 1, 1, 8},  {8, 4, 1, 8, 2, 1, 1, 8},
 };
 static const struct way single = {1, 8, 2, 8, 3, 2, 2, 1}; /* one token */
 static const struct way least = {1, 0, 1, 8, 2, 1, 1, 4};  /* where nothing else has room */

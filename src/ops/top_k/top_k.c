@@ -11,7 +11,7 @@
 
 enum {
     THREADS = 1024,
-    FIXED = 4 * 2048 * 4 + 5 * 32 * 4 + 32, /* bytes of stem_top_shared */
+    FIXED = 4 * 2048 * 4 + 64 * 4 + 16, /* bytes of stem_top_shared */
 };
 
 static bool infer(struct stem_infer *c)

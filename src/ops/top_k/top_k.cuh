@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * top_k by radix select. The blocks of a cluster share out a row in contiguous pieces; histograms meet in distributed
- * shared memory. A block alone first looks which bits all keys have in common, so that its first digit tells them apart (scores
- * are alike, and counters that many threads raise are slow), and ranks the keys of the last digit once they are few. Once the
- * k-th largest key is known, places follow from counts, in order of index: the result does
+ * shared memory. Once the k-th largest key is known, places follow from counts, in order of index: the result does
  * not depend on timing, though counters are atomic.
  */
 #ifndef STEM_TOP_K_CUH
@@ -20,16 +18,13 @@ __device__ __forceinline__ unsigned stem_top_key(float v)
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-struct alignas(16) stem_top_shared {
+struct stem_top_shared {
     int bins[3 * STEM_TOP_BINS]; /* of this block, for each digit: others of the cluster read one while the next is
                                     filled */
     int all[STEM_TOP_BINS];      /* of the cluster: this block's part of the bins */
     int warp[32], warp_equal[32];
     int above, equal; /* of this block */
-    int digit, rest, of_digit;
-    unsigned high[32], low[32]; /* of each warp's keys */
-    unsigned few[32];           /* those of the digit, in any order */
-    int n_few;
+    int digit, rest;
 };
 
 template <int CLUSTER> __device__ __forceinline__ int stem_top_remote(const int *p, int rank)
@@ -123,7 +118,6 @@ __device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, co
         if (before < want && want <= before + own[j]) {
             s->digit = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
             s->rest = want - before;
-            s->of_digit = own[j];
         }
         before += own[j];
     }
@@ -132,76 +126,6 @@ __device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, co
     prefix = prefix << bits | (unsigned)s->digit;
     want = s->rest;
     return true;
-}
-
-/* The greatest of a block's keys and the least of those that are not 0: high 0 if there is none. */
-template <int THREADS>
-__device__ __forceinline__ void stem_top_bounds(stem_top_shared *s, unsigned &high, unsigned &low)
-{
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    high = __reduce_max_sync(0xffffffffu, high);
-    low = __reduce_min_sync(0xffffffffu, low);
-    if (lane == 0) {
-        s->high[warp] = high;
-        s->low[warp] = low;
-    }
-    __syncwarp();
-    __syncthreads();
-    high = __reduce_max_sync(0xffffffffu, lane < THREADS / 32 ? s->high[lane] : 0);
-    low = __reduce_min_sync(0xffffffffu, lane < THREADS / 32 ? s->low[lane] : 0xffffffffu);
-}
-
-/* Of the up to 32 keys with these bits from `shift` on: the want-th largest, which `prefix` becomes; want becomes its rank among
- * its equals. */
-template <int THREADS>
-__device__ __forceinline__ void stem_top_rank(stem_top_shared *s, const stem_top_keys &keys, int shift, unsigned &prefix, int &want)
-{
-    int lane = threadIdx.x & 31, above = 0, equal = 0, n = s->of_digit;
-    for (int i = threadIdx.x * 4; i < keys.count; i += THREADS * 4) {
-        stem_vec<unsigned, 4> u = keys.at(i);
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            if (u.at[j] && u.at[j] >> shift == prefix)
-                s->few[atomicAdd(&s->n_few, 1)] = u.at[j];
-    }
-    __syncwarp();
-    __syncthreads();
-    unsigned own = lane < n ? s->few[lane] : 0;
-    for (int i = 0; i < n; i++) {
-        unsigned other = __shfl_sync(0xffffffffu, own, i);
-        above += other > own;
-        equal += other == own;
-    }
-    int found = __ffs(__ballot_sync(0xffffffffu, lane < n && above < want && want <= above + equal)) - 1;
-    prefix = __shfl_sync(0xffffffffu, own, found);
-    want -= __shfl_sync(0xffffffffu, above, found);
-}
-
-/* The want-th largest key, and its rank among its equals; 0 and 0 if there are fewer. high, low: the bounds of the keys. */
-template <int THREADS, int CLUSTER>
-__device__ __forceinline__ unsigned stem_top_threshold(stem_top_shared *s, const stem_top_keys &keys, int rank, unsigned high,
-                                                       unsigned low, int &want)
-{
-    int left = CLUSTER > 1 ? 32 : 32 - __clz(high ^ low); /* bits that are not known */
-    left = left > 0 ? left : 1;
-    unsigned prefix = (unsigned)((unsigned long long)high >> left);
-    if (CLUSTER > 1 || high) {
-#pragma unroll 1
-        for (int digit = 0; left; digit++) {
-            int bits = min(left, 11);
-            left -= bits;
-            if (!stem_top_digit<THREADS, CLUSTER>(s, s->bins + digit * STEM_TOP_BINS, keys, rank, left, bits, prefix, want))
-                break;
-            if (CLUSTER == 1 && left && s->of_digit <= 32) {
-                stem_top_rank<THREADS>(s, keys, left, prefix, want);
-                left = 0;
-            }
-            if (!left)
-                return prefix;
-        }
-    }
-    want = 0; /* all that can be chosen are */
-    return 0;
 }
 
 /* Grid: rows * CLUSTER. KEPT: dynamic shared memory has room for this block's keys, a multiple of 128. lens may be
@@ -218,47 +142,28 @@ __device__ __forceinline__ void stem_top_k(const float *x, const int *lens, int 
     y += (long long)row * k;
     for (int i = threadIdx.x; i < 3 * STEM_TOP_BINS; i += THREADS)
         s.bins[i] = 0;
-    if (threadIdx.x == 0)
-        s.n_few = 0;
     stem_wait();
     stem_launch_dependents();
-    constexpr int AHEAD = KEPT && CLUSTER == 1 ? 4 : 1; /* asked for before the length is known */
-    float ahead[AHEAD];
-#pragma unroll
-    for (int j = 0; j < AHEAD && KEPT && CLUSTER == 1; j++)
-        ahead[j] = threadIdx.x + j * THREADS < n ? stem_load_fresh(x + threadIdx.x + j * THREADS) : 0.0f;
     int all = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n,
         share = (all + CLUSTER - 1) / CLUSTER;
     int begin = min(rank * share, all), count = min(share, all - begin), whole = (count + 127) / 128;
     x += begin;
-    unsigned high = 0, low = 0xffffffffu;
-    auto look = [&](unsigned key) {
-        high = key > high ? key : high;
-        low = key && key < low ? key : low;
-        return key;
-    };
-    if (KEPT && CLUSTER == 1) {
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            if (threadIdx.x + j * THREADS < whole * 128)
-                kept[threadIdx.x + j * THREADS] = look(threadIdx.x + j * THREADS < count ? stem_top_key(ahead[j]) : 0);
-    }
     if (KEPT) {
 #pragma unroll 8
-        for (int i = threadIdx.x + (CLUSTER == 1 ? AHEAD * THREADS : 0); i < whole * 128; i += THREADS)
-            kept[i] = look(i < count ? stem_top_key(stem_load_fresh(x + i)) : 0);
+        for (int i = threadIdx.x; i < whole * 128; i += THREADS)
+            kept[i] = i < count ? stem_top_key(stem_load_fresh(x + i)) : 0;
     }
-    if (CLUSTER == 1 && !KEPT)
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            look(stem_top_key(stem_load_fresh(x + i)));
     __syncwarp();
+    __syncthreads();
     stem_top_keys keys = {KEPT ? kept : nullptr, x, count};
-    if (CLUSTER == 1)
-        stem_top_bounds<THREADS>(&s, high, low);
-    else
-        __syncthreads();
+    unsigned threshold = 0;
     int want = k;
-    unsigned threshold = stem_top_threshold<THREADS, CLUSTER>(&s, keys, rank, high, low, want);
+    if (!stem_top_digit<THREADS, CLUSTER>(&s, s.bins, keys, rank, 21, 11, threshold, want) ||
+        !stem_top_digit<THREADS, CLUSTER>(&s, s.bins + STEM_TOP_BINS, keys, rank, 10, 11, threshold, want) ||
+        !stem_top_digit<THREADS, CLUSTER>(&s, s.bins + 2 * STEM_TOP_BINS, keys, rank, 0, 10, threshold, want)) {
+        threshold = 0; /* there are fewer: all that can be chosen are */
+        want = 0;
+    }
     /* each warp has a contiguous piece, for which it counts keys above the threshold and equal to it */
     int warp = threadIdx.x >> 5, piece = (whole + THREADS / 32 - 1) / (THREADS / 32) * 128;
     int from = min(warp * piece, whole * 128), to = min(from + piece, whole * 128), above = 0, equal = 0;

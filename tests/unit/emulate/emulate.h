@@ -258,10 +258,6 @@ inline int __popc(unsigned v)
 {
     return __builtin_popcount(v);
 }
-inline int __clz(unsigned v)
-{
-    return v ? __builtin_clz(v) : 32;
-}
 inline int __ffs(unsigned v)
 {
     return __builtin_ffs((int)v);
