@@ -43,6 +43,7 @@ STEM_CUH = \
 	%D%/linear/norm_linear.cuh \
 	%D%/linear/formats.cuh \
 	%D%/linear/packed_stream.cuh \
+	%D%/linear/fixed.cuh \
 	%D%/linear/linear_packed.cuh \
 	%D%/linear/linear_even.cuh \
 	%D%/experts/groups.cuh \
@@ -51,6 +52,7 @@ STEM_CUH = \
 	%D%/experts/experts_down.cuh \
 	%D%/experts/group_stream.cuh \
 	%D%/experts/experts_packed.cuh \
+	%D%/experts/experts_packed_plain.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
 	%D%/gqa_store/gqa_store.cuh \

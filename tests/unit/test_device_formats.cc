@@ -14,6 +14,7 @@
 #include "experts/one.cuh"
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
+#include "linear/fixed.cuh"
 #include "linear/linear_packed.cuh"
 #include "linear/linear_even.cuh"
 #include "quantize_f8/quantize_f8.cuh"
@@ -21,6 +22,7 @@
 #include "rmsnorm/rmsnorm_quantize.cuh"
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
+#include "experts/experts_packed_plain.cuh"
 
 static void put(unsigned char &p, float v)
 {
@@ -121,8 +123,9 @@ static void plain_packed(const Rows &x, coded<F> &c, const Store &store, int m, 
     });
 }
 /* each: tiles of a round. */
-template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool PAIR>
-static void linear_even(int m, int n, int k, int clusters, int each, int most = 8 * NT)
+/* G: F, or its form in fixed point. */
+template <class F, class G, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool PAIR>
+static void linear_even(int m, int n, int k, int clusters, int each, int most = G::TOKENS * NT)
 {
     int columns = PAIR ? n / 2 : n, chunks = (k + F::CHUNK - 1) / F::CHUNK, count = m < most ? m : most;
     array<bf16> x(m * k, 1), want(m * columns), y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)},
@@ -135,13 +138,13 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
     r.raw(format_type<F>(), c.w.data(), {n, k});
     add_scales(r, c, {n, k}, (n + 127) / 128, {1});
     r.absent().operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
-    size_t kept = ((chunks + CLUSTER - 1) / CLUSTER * count * stem_even_token_bytes<F> + 15) / 16 * 16;
-    size_t smem = WARPS * STAGES * stem_even_stage_bytes<F, MT> + kept +
+    size_t kept = ((chunks + CLUSTER - 1) / CLUSTER * count * stem_even_room<G>::BYTES + stem_even_room<G>::ZEROS + 15) / 16 * 16;
+    size_t smem = WARPS * STAGES * stem_even_stage_bytes<G, MT> + kept +
                   ((each + WARPS - 1) * stem_even_slot_floats<MT> + (CLUSTER > 1 ? each * 16 * MT : 0)) * count * 4;
     for (array<bf16> &out : y)
         emu_launch({(unsigned)(clusters * CLUSTER), (unsigned)((m + most - 1) / most), 1}, 32 * WARPS, CLUSTER,
                    smem, [&] {
-                       stem_linear_even<F, MT, NT, STAGES, WARPS, CLUSTER, true, PAIR>(
+                       stem_linear_even<G, MT, NT, STAGES, WARPS, CLUSTER, true, PAIR>(
                            x.data(), c.w.data(), c.scale(), c.tensor(),
                            add_store<PAIR>{more.data(), last.data(), out.data(), columns}, m, n, k, most, each);
                    });
@@ -160,13 +163,14 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
     plain_packed<F, PAIR>(x.data(), c, add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
     compare("linear of a format, plain", plain, want, plain, 4e-3);
     char what[128];
-    snprintf(what, sizeof what, "even %s %dx%dx%d mt%d nt%d warps%d cl%d each%d pair%d",
-             stem_dtype_name(format_type<F>()), m, n, k, MT, NT, WARPS, CLUSTER, each, PAIR);
+    snprintf(what, sizeof what, "even %s%s %dx%dx%d mt%d nt%d warps%d cl%d each%d pair%d",
+             stem_dtype_name(format_type<F>()), G::TOKENS == 1 ? " fixed" : "", m, n, k, MT, NT, WARPS, CLUSTER, each, PAIR);
     compare(what, y[0], want, y[1], 4e-3);
 }
 
-template <class F, int MT, int NT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS>
-static void experts_packed(mixture d)
+/* G: F, or its form in fixed point; ROOM: tokens of a group. */
+template <class F, class G, int ROOM, int MT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS>
+static void experts_in(mixture d)
 {
     int64_t T = d.tokens, K = d.k, X = d.experts, H = d.hidden, I = d.inter, ib = (I + 127) / 128, hb = (H + 127) / 128;
     int tile = T < 64 ? d.tokens : 64, tiles = (d.tokens + tile - 1) / tile;
@@ -183,32 +187,34 @@ static void experts_packed(mixture d)
         .raw(format_type<F>(), w2.w.data(), {X, H, I});
     add_scales(down, w2, {X, H, I}, hb, {X});
     down.operand(want.data(), {T, H}).run(1);
-    constexpr int ROOM = NT == 1 ? 2 : 16; /* tokens of a group */
-    constexpr bool KEEP = NT == 1, ALONE = NT == 1; /* a token alone has kernels of its own */
-    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 2 * ROOM * (16 * MT + 4) * 4) +
-                     (H + F::CHUNK - 1) / F::CHUNK * ROOM * stem_packed_token_bytes<F> + 16;
-    size_t down_smem = DWARPS * (DSTAGES * stem_down_stage_bytes<F, DMT, ROOM> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
+    constexpr int NT = (ROOM + G::TOKENS - 1) / G::TOKENS, ONE = G::TOKENS == 1 ? 1 : NT;
+    constexpr bool KEEP = ROOM < 16, ALONE = KEEP; /* a token alone has kernels of its own */
+    const int height = 16 * DMT - (G::TOKENS == 1 ? 4 : 0);
+    typedef stem_up_packed_tokens<G, NT, KEEP, const bf16 *> held;
+    size_t up_smem = WARPS * (STAGES * stem_packed_stage_bytes<G, MT> + 2 * ROOM * (16 * MT + 4) * 4) +
+                     (H + G::CHUNK - 1) / G::CHUNK * ROOM * held::BYTES + held::ZEROS + 16;
+    size_t down_smem = DWARPS * (stem_down_ring_bytes<G, DMT, DSTAGES, ROOM> + tile * (16 * DMT + 4) * 4) + tile * K * 4;
     for (int i = 0; i < 2; i++) {
         emu_launch({3, (unsigned)tiles, 1}, 32 * WARPS, 1, up_smem, [&] {
             if (T == 1 && ALONE && i)
-                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, ALONE>(
+                stem_experts_up_packed<G, MT, ONE, STAGES, WARPS, STEM_ACT_SILU, KEEP, ALONE>(
                     x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
                     d.hidden, d.inter, tile, 1);
             else
-                stem_experts_up_packed<F, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, false>(
+                stem_experts_up_packed<G, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, false>(
                     x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(), h[i].data(), d.tokens, d.k, d.experts,
                     d.hidden, d.inter, tile, ROOM);
         });
-        emu_launch({(unsigned)(H + 16 * DMT - 1) / (16 * DMT), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
+        emu_launch({(unsigned)((H + height - 1) / height), (unsigned)tiles, 1}, 32 * DWARPS, 1, down_smem, [&] {
             stem_store_plain<bf16> store = {y[i].data(), H};
             if (T == 1 && ALONE && i)
-                stem_experts_down_packed<F, DMT, DSTAGES, DWARPS, 1, true, ALONE>(
+                stem_experts_down_packed<G, DMT, DSTAGES, DWARPS, 1, true, ALONE>(
                     h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(), store, d.tokens, d.k,
-                    d.experts, d.hidden, d.inter, tile);
+                    d.experts, d.hidden, d.inter, tile, height);
             else
-                stem_experts_down_packed<F, DMT, DSTAGES, DWARPS, ROOM, true, false>(
+                stem_experts_down_packed<G, DMT, DSTAGES, DWARPS, ROOM, true, false>(
                     h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(), store, d.tokens, d.k,
-                    d.experts, d.hidden, d.inter, tile);
+                    d.experts, d.hidden, d.inter, tile, height);
         });
     }
     if constexpr (std::is_same<F, stem_f8>::value) {
@@ -243,8 +249,8 @@ static void experts_packed(mixture d)
                                           d.inter);
     });
     char what[128];
-    snprintf(what, sizeof what, "experts %s t%d k%d e%d %dx%d mt%d nt%d%s", stem_dtype_name(format_type<F>()), d.tokens,
-             d.k, d.experts, d.hidden, d.inter, MT, NT, d.wild ? " wild" : "");
+    snprintf(what, sizeof what, "experts %s t%d k%d e%d %dx%d mt%d nt%d%s%s", stem_dtype_name(format_type<F>()), d.tokens,
+             d.k, d.experts, d.hidden, d.inter, MT, NT, d.wild ? " wild" : "", G::TOKENS == 1 ? " fixed" : "");
     if (!d.wild) { /* rows of pairs without an expert are not written */
         compare(what, h[0], h_want, h[1], 4e-3);
         compare("experts of a format, up plain", h_plain, h_want, h_plain, 4e-3);
@@ -256,22 +262,33 @@ static void experts_packed(mixture d)
 template <class F> static void evenly()
 {
     constexpr int K = F::CHUNK;
-    linear_even<F, 1, 1, 4, 2, 1, false>(5, 41, 5 * K, 2, 2);
-    linear_even<F, 1, 1, 3, 3, 2, false>(1, 100, 3 * K, 1, 4);
-    linear_even<F, 2, 2, 2, 3, 4, false>(13, 140, 5 * K, 2, 2);
-    linear_even<F, 1, 2, 3, 4, 1, true>(16, 80, 2 * K, 2, 1); /* more warps than chunks */
-    linear_even<F, 2, 1, 3, 2, 2, true>(9, 272, 4 * K, 3, 3);
-    linear_even<F, 1, 4, 2, 3, 1, false>(30, 64, 2 * K, 1, 3);
+    linear_even<F, F, 1, 1, 4, 2, 1, false>(5, 41, 5 * K, 2, 2);
+    linear_even<F, F, 1, 1, 3, 3, 2, false>(1, 100, 3 * K, 1, 4);
+    linear_even<F, F, 2, 2, 2, 3, 4, false>(13, 140, 5 * K, 2, 2);
+    linear_even<F, F, 1, 2, 3, 4, 1, true>(16, 80, 2 * K, 2, 1); /* more warps than chunks */
+    linear_even<F, F, 2, 1, 3, 2, 2, true>(9, 272, 4 * K, 3, 3);
+    linear_even<F, F, 1, 4, 2, 3, 1, false>(30, 64, 2 * K, 1, 3);
 }
 
-template <class F> static void formats()
+template <class F, class G> static void evenly_fixed()
 {
     constexpr int K = F::CHUNK;
-    experts_packed<F, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, K, K, false});
-    experts_packed<F, 2, 2, 3, 2, 1, 4, 2>({12, 3, 3, K, K, true});
-    experts_packed<F, 1, 1, 3, 2, 1, 3, 2>({1, 6, 8, 3 * K, 2 * K, false});
-    experts_packed<F, 1, 1, 2, 2, 1, 2, 2>({1, 8, 7, K, K, true});
-    experts_packed<F, 1, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* experts with several groups */
+    linear_even<F, G, 1, 1, 3, 3, 2, false>(1, 100, 3 * K, 1, 4);
+    linear_even<F, G, 2, 4, 2, 3, 1, true>(3, 80, 5 * K, 2, 2);
+    linear_even<F, G, 1, 2, 2, 4, 2, true>(5, 272, 2 * K, 2, 3); /* tiles of 2 tokens */
+}
+
+template <class F, class G, int FEW> static void formats()
+{
+    constexpr int K = F::CHUNK;
+    experts_in<F, G, FEW, 1, 4, 2, 2, 3, 2>({5, 3, 5, K, K, false});
+    experts_in<F, G, FEW, 1, 3, 2, 1, 3, 2>({1, 6, 8, 3 * K, 2 * K, false});
+    experts_in<F, G, FEW, 1, 2, 2, 1, 2, 2>({1, 8, 7, K, K, true});
+    experts_in<F, G, FEW, 1, 3, 2, 2, 2, 2>({11, 2, 4, 2 * K, K, false}); /* experts with several groups */
+}
+template <class F> static void formats_of_many()
+{
+    experts_in<F, F, 16, 2, 3, 2, 1, 4, 2>({12, 3, 3, F::CHUNK, F::CHUNK, true});
 }
 
 /* rmsnorm_quantize against rmsnorm and quantize_f8, all on the device. WHOLE as in the lowering. */
@@ -308,11 +325,20 @@ int main()
     evenly<stem_f8>();
     evenly<stem_nvfp4>();
     evenly<stem_int4>();
-    linear_even<stem_f8, 1, 1, 3, 2, 2, false>(3, 140, 272, 1, 9, 2); /* tiles of 2 tokens */
-    formats<stem_f8>();
-    formats<stem_nvfp4>();
-    formats<stem_int4>();
-    experts_packed<stem_f8, 1, 1, 4, 2, 2, 3, 2>({5, 3, 5, 144, 144, false});
+    evenly_fixed<stem_nvfp4, stem_nvfp4_fixed>();
+    evenly_fixed<stem_int4, stem_int4_fixed>();
+    linear_even<stem_f8, stem_f8, 1, 1, 3, 2, 2, false>(3, 140, 272, 1, 9, 2); /* tiles of 2 tokens */
+    formats<stem_f8, stem_f8, 2>();
+    formats<stem_nvfp4, stem_nvfp4, 2>();
+    formats<stem_int4, stem_int4, 2>();
+    formats_of_many<stem_f8>();
+    formats_of_many<stem_nvfp4>();
+    formats_of_many<stem_int4>();
+    experts_in<stem_f8, stem_f8, 2, 1, 4, 2, 2, 3, 2>({5, 3, 5, 144, 144, false});
+    formats<stem_nvfp4, stem_nvfp4_fixed, 2>();
+    formats<stem_int4, stem_int4_fixed, 2>();
+    experts_in<stem_nvfp4, stem_nvfp4_fixed, 4, 2, 3, 2, 2, 2, 3>({9, 3, 4, 512, 256, true});
+    experts_in<stem_int4, stem_int4_fixed, 4, 2, 3, 2, 2, 2, 3>({9, 3, 4, 512, 256, true});
     norm_quantize<8, 1, true>(3, 520, 96);
     norm_quantize<8, 2, true>(2, 1000, 64);
     norm_quantize<4, 1, false>(2, 300, 96);

@@ -33,9 +33,23 @@ struct stem_groups_of_one {
 
 /* ---- up: item = group * tiles + tile; a tile is 8 * MT rows of gate and the same ones of up ---- */
 
-template <class F, int NT, bool KEEP, class Rows> struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {};
-template <class F, int NT, class E> struct stem_up_packed_tokens<F, NT, false, const E *> : stem_tokens_read<F, NT> {};
-template <class F, int NT> struct stem_up_packed_tokens<F, NT, false, stem_f8_rows> : stem_tokens_coded<NT> {};
+/* Where a group's tokens are, which need BYTES of shared memory for each one's columns of a chunk, after ZEROS. */
+template <class F, int NT, bool KEEP, class Rows, int EACH = F::TOKENS>
+struct stem_up_packed_tokens : stem_tokens_kept<F, NT> {
+    static constexpr int ZEROS = 0, BYTES = stem_packed_token_bytes<F>;
+    __device__ __forceinline__ void place(char *to) { this->at = to; }
+};
+template <class F, int NT, class E> struct stem_up_packed_tokens<F, NT, false, const E *, 8> : stem_tokens_read<F, NT> {
+    static constexpr int ZEROS = 0, BYTES = 0;
+    __device__ __forceinline__ void place(char *) {}
+};
+template <class F, int NT> struct stem_up_packed_tokens<F, NT, false, stem_f8_rows, 8> : stem_tokens_coded<NT> {
+    static constexpr int ZEROS = 0, BYTES = 0;
+    __device__ __forceinline__ void place(char *) {}
+};
+template <class F, int NT, class Rows> struct stem_up_packed_tokens<F, NT, true, Rows, 1> : stem_tokens_fixed {
+    static constexpr int ZEROS = stem_fixed::ZEROS, BYTES = stem_fixed::BYTES;
+};
 
 /* KEEP: a group's tokens are kept; otherwise they are read where they are used, as an expert with many
  * tokens needs it, for which there is no room. */
@@ -47,40 +61,40 @@ template <class F, int MT, int NT, bool KEEP, class Rows, class Groups> struct s
     int has; /* what is held: a token alone, or the inverted number of a group */
     stem_up_packed_tokens<F, NT, KEEP, Rows> held;
 
-    /* Row r of the tile, counted in the expert's 2 * inter. */
-    __device__ __forceinline__ int row(int i0, int r) const
+    /* A tile's first row; the last tile has full height, and shares rows with the one before it. */
+    __device__ __forceinline__ int row0(int tile) const
     {
-        return min(i0 + r % (8 * MT), inter - 1) + (r < 8 * MT ? 0 : inter);
+        return min(tile * 8 * MT, inter - 8 * MT);
     }
-    __device__ __forceinline__ void rows(int item, stem_packed_rows<F, MT> &r) const
+    __device__ __forceinline__ void rows(const stem_group_place &at, stem_packed_runs<F, MT> &r) const
     {
-        int lane = threadIdx.x & 31, group = item / row_tiles, i0 = (item - group * row_tiles) * 8 * MT;
-        long long bytes = (long long)hidden / F::CHUNK * 128 + hidden % F::CHUNK * 128 / F::CHUNK;
-        long long first = (long long)groups.expert(group) * 2 * inter;
-#pragma unroll
-        for (int i = 0; i < 4 * MT; i++)
-            r.weight[i] = w13 + (first + row(i0, (lane >> 3) + 4 * i)) * bytes + (lane & 7) * 16;
-#pragma unroll
-        for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
-            r.scale[i] = scale + (first + row(i0, (lane + 32 * i) % (16 * MT))) * (bytes / 8);
+        int lane = threadIdx.x & 31, i = lane % (16 * MT);
+        unsigned bytes = hidden / F::CHUNK * 128 + hidden % F::CHUNK * 128 / F::CHUNK;
+        unsigned first = groups.expert(at.group) * 2 * inter + row0(at.tile);
+        r.step = 4 * bytes;
+        r.height = 16 * MT;
+        r.weight[0] = w13 + (unsigned long long)(first + (lane >> 3)) * bytes + (lane & 7) * 16;
+        r.weight[1] = r.weight[0] + (unsigned long long)inter * bytes;
+        if (F::SCALES)
+            r.scale = scale + (unsigned long long)(first + (i < 8 * MT ? i : i - 8 * MT + inter)) * (bytes / 8);
     }
-    __device__ __forceinline__ const float *blocks(int item) const
+    __device__ __forceinline__ const float *blocks(const stem_group_place &at) const
     {
         if (F::SCALES)
             return nullptr;
-        int group = item / row_tiles, each = (inter + 127) / 128, i = (threadIdx.x & 31) % (2 * MT);
-        int i0 = (item - group * row_tiles) * 8 * MT + i % MT * 8;
-        long long line = (long long)groups.expert(group) * 2 * each + (i < MT ? 0 : each) + min(i0, inter - 1) / 128;
+        int each = (inter + 127) / 128, i = (threadIdx.x & 31) % (2 * MT);
+        long long line = (long long)groups.expert(at.group) * 2 * each + (i < MT ? 0 : each) +
+                         (row0(at.tile) + i % MT * 8) / 128;
         return (const float *)scale + line * ((hidden + 127) / 128);
     }
-    __device__ __forceinline__ int tiles(int item) const
+    __device__ __forceinline__ int tiles(const stem_group_place &at) const
     {
-        return (groups.count(item / row_tiles) + 7) / 8;
+        return (groups.count(at.group) + F::TOKENS - 1) / F::TOKENS;
     }
-    __device__ __forceinline__ void begin(int item, int part)
+    __device__ __forceinline__ void begin(const stem_group_place &at, int part)
     {
-        int group = item / row_tiles, begin = groups.begin(group), count = groups.count(group);
-        int what = count == 1 ? groups.token(begin) : ~group;
+        int begin = groups.begin(at.group), count = groups.count(at.group);
+        int what = count == 1 ? groups.token(begin) : ~at.group;
         auto row = [&](int token) { return stem_rows_from(x, groups.token(begin + token), hidden); };
         if (what == has)
             return;
@@ -88,7 +102,9 @@ template <class F, int MT, int NT, bool KEEP, class Rows, class Groups> struct s
         if constexpr (KEEP) {
             held.count = count;
             held.chunks = (hidden + F::CHUNK - 1) / F::CHUNK;
-            if constexpr (stem_is_coded<Rows>)
+            if constexpr (F::TOKENS == 1)
+                stem_fixed_fetch<Groups::ALONE>(F(), held, row, part, parts);
+            else if constexpr (stem_is_coded<Rows>)
                 stem_group_copy<Groups::ALONE>(held, row, part, parts, hidden);
             else
                 stem_group_fetch<Groups::ALONE>(held, row, part, parts, hidden);
@@ -108,12 +124,14 @@ template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct
     float *partial;   /* [2][WARPS][width][LD] */
     const float *whole;
     const Groups &groups;
-    int inter, row_tiles, width, first, n_items;
+    int inter, width;
+    bool second;             /* of two */
+    stem_group_place before; /* the first of them */
 
-    __device__ __forceinline__ void add(int item, const float *sums) const
+    __device__ __forceinline__ void add(const stem_group_place &at, const float *sums) const
     {
-        int group = item / row_tiles, i0 = (item - group * row_tiles) * ROWS;
-        int count = groups.count(group), begin = groups.begin(group), expert = groups.expert(group);
+        int i0 = min(at.tile * ROWS, inter - ROWS);
+        int count = groups.count(at.group), begin = groups.begin(at.group), expert = groups.expert(at.group);
         for (int o = threadIdx.x; o < ROWS * count; o += 32 * WARPS) {
             int row = o % ROWS, token = o / ROWS;
             float gate = 0, up = 0, gate_unit = F::UNIT, up_unit = F::UNIT;
@@ -126,23 +144,24 @@ template <class F, int MT, int NT, int WARPS, stem_act ACT, class Groups> struct
                 gate += sums[(w * width + token) * LD + row];
                 up += sums[(w * width + token) * LD + row + ROWS];
             }
-            if (i0 + row < inter)
-                h[(long long)groups.pair(begin + token) * inter + i0 + row] =
-                    stem_round<__nv_bfloat16>::from(stem_act_apply<ACT>(gate * gate_unit) * (up * up_unit));
+            h[(long long)groups.pair(begin + token) * inter + i0 + row] =
+                stem_round<__nv_bfloat16>::from(stem_act_apply<ACT>(gate * gate_unit) * (up * up_unit));
         }
         __syncwarp();
     }
-    __device__ __forceinline__ void operator()(int item, const float (&acc)[MT][NT][4]) const
+    __device__ __forceinline__ void operator()(const stem_group_place &at, bool last, const float (&acc)[MT][NT][F::SUMS])
     {
-        int second = (item - first) & 1, size = WARPS * width * LD;
-        stem_group_leave(partial + second * size + (threadIdx.x >> 5) * width * LD, groups.count(item / row_tiles), acc);
-        if (!second && item + 1 < n_items)
-            return;
-        __syncthreads();
-        add(item, partial + second * size);
-        if (second)
-            add(item - 1, partial);
-        __syncthreads();
+        int size = WARPS * width * LD;
+        stem_group_leave(partial + second * size + (threadIdx.x >> 5) * width * LD, groups.count(at.group), acc);
+        if (second || last) {
+            __syncthreads();
+            add(at, partial + second * size);
+            if (second)
+                add(before, partial);
+            __syncthreads();
+        }
+        before = at;
+        second = !second;
     }
 };
 
@@ -156,19 +175,18 @@ __device__ __forceinline__ void stem_up_packed_of(const Groups &groups, char *sm
     /* a block's items lie together: few of them begin another group */
     int first = (int)((long long)items * blockIdx.x / gridDim.x);
     int n_items = (int)((long long)items * (blockIdx.x + 1) / gridDim.x);
-    int kept = (hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F>;
+    typedef stem_up_packed_tokens<F, NT, KEEP, Rows> Held;
+    int kept = Held::ZEROS + (hidden + F::CHUNK - 1) / F::CHUNK * width * Held::BYTES;
     stem_up_packed_source<F, MT, NT, KEEP, Rows, Groups> source = {
         x, (const char *)w13, (const char *)scale, groups, hidden, inter, row_tiles, WARPS, -(1 << 30)};
-    if constexpr (KEEP)
-        source.held.at = smem + WARPS * ring;
+    source.held.place(smem + WARPS * ring);
     stem_up_packed_sink<F, MT, NT, WARPS, ACT, Groups> sink = {
-        h, (float *)(smem + WARPS * ring + (KEEP ? (kept + 15) / 16 * 16 : 0)), (const float *)whole, groups, inter,
-        row_tiles, width, first, n_items};
+        h, (float *)(smem + WARPS * ring + (kept + 15) / 16 * 16), (const float *)whole, groups, inter, width, false, {}};
     stem_group_stream<F, MT, NT, STAGES, Groups::ALONE>(stem_shared_address(smem) + warp * ring, first, n_items, warp, WARPS, hidden,
                                          source, sink);
 }
 
-/* Block: 32 * WARPS threads, k shared out over its warps. Grid: x = any number of blocks, y = tiles of tile_tokens
+/* inter is 8 * MT at least. Block: 32 * WARPS threads, k shared out over its warps. Grid: x = any number of blocks, y = tiles of tile_tokens
  * tokens (tile_tokens * k <= STEM_GROUP_PAIRS). ONE: of a single token. width: tokens of a group, at most, of 8 * NT; an
  * expert with more has several. KEEP: they are kept in shared memory. Dynamic shared memory: for each warp its ring; if
  * KEEP, for each chunk of k `width` tokens' columns; two items' sums of WARPS * width times 16 * MT + 4. */
@@ -199,13 +217,21 @@ __device__ __forceinline__ void stem_experts_up_packed(const Rows &x, const int 
 
 /* ---- down: item = group; the block keeps its 16 * MT rows of hidden, its warps share out the groups ---- */
 
+/* A stage, and a warp's ring, which ends with a chunk of the tokens in fixed point. */
 template <class F, int MT, int ROOM>
-constexpr int stem_down_stage_bytes = stem_packed_stage_bytes<F, MT> + ROOM * F::CHUNK * 2;
+constexpr int stem_down_stage_bytes = stem_packed_stage_bytes<F, MT> + (F::TOKENS == 1 ? 0 : ROOM * F::CHUNK * 2);
+template <class F, int MT, int STAGES, int ROOM>
+constexpr int stem_down_ring_bytes = STAGES * stem_down_stage_bytes<F, MT, ROOM> +
+                                     (F::TOKENS == 1 ? stem_fixed::ZEROS + ROOM * stem_fixed::BYTES : 0);
 
 /* Tokens that came with the stage's weights, as they are in h. */
-template <class F, int NT> struct stem_tokens_staged {
+template <class F, int ROOM, int EACH = F::TOKENS> struct stem_tokens_staged {
+    static constexpr int NT = (ROOM + 7) / 8;
     unsigned at;
     int count;
+    __device__ __forceinline__ void place(char *) {}
+    template <class Source> __device__ __forceinline__ void ask(const Source &, int, int) {}
+    __device__ __forceinline__ void take(unsigned from) { at = from; }
     /* Of this lane in the j-th 8. */
     __device__ __forceinline__ unsigned token(int j) const
     {
@@ -233,69 +259,81 @@ template <class F, int NT> struct stem_tokens_staged {
     }
 };
 
+/* In fixed point: asked for a stage ahead. */
+template <class F, int ROOM> struct stem_tokens_staged<F, ROOM, 1> : stem_tokens_fixed {
+    static constexpr int NT = ROOM;
+    uint4 raw[ROOM];
+    template <class Source> __device__ __forceinline__ void ask(const Source &source, int group, int chunk)
+    {
+        int n = source.groups.count(group);
+#pragma unroll
+        for (int j = 0; j < ROOM; j++)
+            if (ROOM == 1 || j < n)
+                raw[j] = stem_fresh16(source.token(group, j) + chunk * F::CHUNK + (threadIdx.x & 31) * 8);
+    }
+    __device__ __forceinline__ void take(unsigned) const
+    {
+#pragma unroll
+        for (int j = 0; j < ROOM; j++)
+            if (ROOM == 1 || j < count)
+                stem_fixed_put<F>(at + stem_fixed::ZEROS + j * stem_fixed::BYTES, raw[j]);
+        __syncwarp();
+    }
+};
+
 /* ROOM: tokens of a group, at most. */
 template <class F, int MT, int ROOM, class Groups> struct stem_down_packed_source {
     const __nv_bfloat16 *h; /* of the tile's first token */
     const char *w2, *scale;
     const Groups &groups;
-    int hidden, inter, row0;
-    int row[4 * MT], scale_row[(MT + 1) / 2]; /* byte offsets in an expert's weights and scales, the same for all */
+    int hidden, inter, row0, height; /* the first of `height` rows that are there */
 
-    __device__ __forceinline__ int bytes() const
-    {
-        return inter / F::CHUNK * 128 + inter % F::CHUNK * 128 / F::CHUNK;
-    }
-    __device__ __forceinline__ void find_rows()
+    __device__ __forceinline__ void rows(int group, stem_packed_runs<F, MT> &r) const
     {
         int lane = threadIdx.x & 31;
-#pragma unroll
-        for (int i = 0; i < 4 * MT; i++)
-            row[i] = min(row0 + (lane >> 3) + 4 * i, hidden - 1) * bytes() + (lane & 7) * 16;
-#pragma unroll
-        for (int i = 0; i < (MT + 1) / 2; i++)
-            scale_row[i] = min(row0 + (lane + 32 * i) % (16 * MT), hidden - 1) * (bytes() / 8);
-    }
-    __device__ __forceinline__ void rows(int group, stem_packed_rows<F, MT> &r) const
-    {
-        long long first = (long long)groups.expert(group) * hidden * bytes();
-        const char *w = w2 + first, *s = scale + first / 8;
-#pragma unroll
-        for (int i = 0; i < 4 * MT; i++)
-            r.weight[i] = w + row[i];
-#pragma unroll
-        for (int i = 0; i < (MT + 1) / 2 && F::SCALES; i++)
-            r.scale[i] = s + scale_row[i];
+        unsigned bytes = inter / F::CHUNK * 128 + inter % F::CHUNK * 128 / F::CHUNK;
+        unsigned long long first = (unsigned long long)(unsigned)groups.expert(group) * (hidden * bytes);
+        r.step = 4 * bytes;
+        r.height = height;
+        r.weight[0] = w2 + ((row0 + (lane >> 3)) * bytes + (lane & 7) * 16) + first;
+        r.weight[1] = r.weight[0] + 8 * MT * bytes;
+        if (F::SCALES)
+            r.scale = scale + (row0 + lane) * (bytes / 8) + first / 8;
     }
     __device__ __forceinline__ const float *blocks(int group) const
     {
         if (F::SCALES)
             return nullptr;
-        int line = min(row0 + (threadIdx.x & 31) % (2 * MT) * 8, hidden - 1) / 128;
+        int line = (row0 + (threadIdx.x & 31) % (2 * MT) * 8) / 128;
         return (const float *)scale +
                ((long long)groups.expert(group) * ((hidden + 127) / 128) + line) * ((inter + 127) / 128);
+    }
+    __device__ __forceinline__ const __nv_bfloat16 *token(int group, int j) const
+    {
+        return h + (long long)groups.pair(groups.begin(group) + j) * inter;
     }
     /* A chunk of a group's tokens into a stage. */
     __device__ __forceinline__ void load(unsigned to, int group, int chunk) const
     {
-        int column = (threadIdx.x & 31) * 8, begin = groups.begin(group), count = groups.count(group);
+        int column = (threadIdx.x & 31) * 8, count = F::TOKENS == 1 ? 0 : groups.count(group);
         bool inside = chunk * F::CHUNK + column < inter;
         for (int i = 0; i < count; i++)
             if (column < F::CHUNK)
-                stem_copy16(to + (i * F::CHUNK + column) * 2,
-                            h + (long long)groups.pair(begin + i) * inter + (inside ? chunk * F::CHUNK + column : 0),
+                stem_copy16(to + (i * F::CHUNK + column) * 2, token(group, i) + (inside ? chunk * F::CHUNK + column : 0),
                             inside);
     }
 };
 
 /* A warp's items, each over all of k, with tokens in the stages. EARLY: as for stem_stream. */
 template <class F, int MT, int STAGES, int ROOM, bool EARLY, class Source, class Sink>
-__device__ __forceinline__ void stem_down_stream(unsigned ring, int first, int step, int n_items, int K,
+__device__ __forceinline__ void stem_down_stream(char *room, int first, int step, int n_items, int K,
                                                  const Source &source, const Sink &sink)
 {
     constexpr int bytes = stem_down_stage_bytes<F, MT, ROOM>, weights = stem_packed_stage_bytes<F, MT>;
-    constexpr int NT = (ROOM + 7) / 8;
+    typedef stem_tokens_staged<F, ROOM> Tokens;
+    unsigned ring = stem_shared_address(room);
     int chunks = (K + F::CHUNK - 1) / F::CHUNK, fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
-    stem_packed_rows<F, MT> rows;
+    stem_packed_runs<F, MT> rows;
     if (first < n_items)
         source.rows(first, rows);
     auto fill = [&](bool early, bool late) {
@@ -312,27 +350,32 @@ __device__ __forceinline__ void stem_down_stream(unsigned ring, int first, int s
                     source.rows(fill_item, rows);
             }
         }
-        if (late)
+        if (late || F::TOKENS == 1)
             stem_copy_commit();
     };
-    if (EARLY) { /* these weights become part of the first stage's group */
+    if (EARLY) {
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1; i++)
             fill(true, false);
-        fill_item = first;
-        fill_chunk = fill_slot = 0;
-        if (first < n_items)
-            source.rows(first, rows);
+        if (F::TOKENS != 1) { /* tokens are to come: these weights become part of the first stage's group */
+            fill_item = first;
+            fill_chunk = fill_slot = 0;
+            if (first < n_items)
+                source.rows(first, rows);
+        }
         stem_wait();
         stem_launch_dependents();
     }
+    Tokens tokens;
+    tokens.place(room + STAGES * bytes);
+    if (first < n_items)
+        tokens.ask(source, first, 0);
 #pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++)
+    for (int i = 0; i < STAGES - 1 && !(EARLY && F::TOKENS == 1); i++)
         fill(!EARLY, true);
 #pragma unroll 1
     for (int item = first; item < n_items; item += step) {
-        float acc[MT][NT][4] = {};
-        stem_tokens_staged<F, NT> tokens;
+        float acc[MT][Tokens::NT][F::SUMS] = {};
         const float *block = source.blocks(item);
         tokens.count = source.groups.count(item);
 #pragma unroll 1
@@ -341,22 +384,72 @@ __device__ __forceinline__ void stem_down_stream(unsigned ring, int first, int s
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill(true, true);
-            tokens.at = ring + slot * bytes + weights;
-            stem_group_multiply(F(), ring + slot * bytes, scale, tokens, i, i, acc, (tokens.count + 7) / 8);
+            tokens.take(ring + slot * bytes + weights);
+            if (i + 1 < chunks)
+                tokens.ask(source, item, i + 1);
+            else if (item + step < n_items)
+                tokens.ask(source, item + step, 0);
+            stem_group_multiply(F(), ring + slot * bytes, scale, tokens, F::TOKENS == 1 ? 0 : i, i, acc,
+                                (tokens.count + F::TOKENS - 1) / F::TOKENS);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);
     }
 }
 
+/* As stem_down_one_sink, stem_down_sink of sums of fixed.cuh; the single token's are not added up over lanes. */
+template <int MT> struct stem_down_fixed_one_sink {
+    float (&sum)[MT][2];
+    const float &scale;
+    const stem_one &one;
+    __device__ __forceinline__ void operator()(int place, const float (&acc)[MT][1][2]) const
+    {
+        float s = __shfl_sync(0xffffffffu, scale, one.lane_of(place));
+#pragma unroll
+        for (int i = 0; i < 2 * MT; i++)
+            sum[i >> 1][i & 1] += s * acc[i >> 1][0][i & 1];
+    }
+};
+template <int MT, int NT> struct stem_down_fixed_sink {
+    float *sum;
+    const float *scale;
+    const stem_groups *groups;
+    __device__ __forceinline__ void operator()(int group, const float (&acc)[MT][NT][2]) const
+    {
+        int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        int begin = groups->begin[group], count = groups->count[group];
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            if (NT == 1 || j < count) {
+                float *at = sum + groups->token[begin + j] * stem_down_sink<MT, NT>::LD + 8 * t + g, s = scale[begin + j];
+#pragma unroll
+                for (int p = 0; p < (MT + 1) / 2; p++) {
+                    float v = stem_fixed_sum(acc, j, p);
+                    if (2 * p + (t >> 1) < MT)
+                        at[32 * p] += s * v;
+                }
+            }
+        __syncwarp();
+    }
+};
+template <class F, int MT, int NT, int EACH = F::TOKENS> struct stem_down_packed_sinks {
+    typedef stem_down_one_sink<MT> one;
+    typedef stem_down_sink<MT, NT> many;
+};
+template <class F, int MT, int NT> struct stem_down_packed_sinks<F, MT, NT, 1> {
+    typedef stem_down_fixed_one_sink<MT> one;
+    typedef stem_down_fixed_sink<MT, NT> many;
+};
+
 template <class F, int MT, int STAGES, int WARPS, bool EARLY, class Store>
 __device__ __forceinline__ void stem_down_packed_one(const __nv_bfloat16 *h, const int *ids, const float *weight,
                                                      const void *w2, const void *scale, const void *whole,
-                                                     const Store &store, int k, int experts, int hidden, int inter)
+                                                     const Store &store, int k, int experts, int hidden, int inter,
+                                                     int height)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    constexpr int ring = STAGES * stem_down_stage_bytes<F, MT, 1>;
-    int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, row0 = blockIdx.x * 16 * MT;
+    constexpr int ring = stem_down_ring_bytes<F, MT, STAGES, 1>;
+    int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, row0 = min((int)blockIdx.x * height, hidden - height);
     float *sums = (float *)(stem_smem + WARPS * ring);
     stem_one one(ids, k, experts);
     float merged = one.merge(weight, k), sum[MT][2] = {};
@@ -365,18 +458,21 @@ __device__ __forceinline__ void stem_down_packed_one(const __nv_bfloat16 *h, con
     merged *= F::UNIT;
     stem_groups_of_one groups = {one};
     stem_down_packed_source<F, MT, 1, stem_groups_of_one> source = {h, (const char *)w2, (const char *)scale,
-                                                                           groups, hidden, inter, row0};
-    source.find_rows();
-    stem_down_one_sink<MT> sink = {sum, merged, one};
-    stem_down_stream<F, MT, STAGES, 1, EARLY>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, one.n,
-                                                     inter, source, sink);
+                                                                           groups, hidden, inter, row0, height};
+    typename stem_down_packed_sinks<F, MT, 1>::one sink = {sum, merged, one};
+    stem_down_stream<F, MT, STAGES, 1, EARLY>(stem_smem + warp * ring, warp, WARPS, one.n, inter, source, sink);
+#pragma unroll
+    for (int i = 0; i < 4 * MT && F::TOKENS == 1; i++) {
+        float &v = sum[i >> 2][i >> 1 & 1];
+        v += __shfl_xor_sync(0xffffffffu, v, 1 + (i & 1));
+    }
     if ((lane & 3) == 0)
 #pragma unroll
         for (int i = 0; i < 2 * MT; i++)
             sums[warp * 16 * MT + 8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
     __syncwarp();
     __syncthreads();
-    if (tid < 16 * MT && row0 + tid < hidden) {
+    if (tid < height && row0 + tid >= (int)blockIdx.x * height) {
         float v = 0;
 #pragma unroll
         for (int w = 0; w < WARPS; w++)
@@ -389,13 +485,14 @@ template <class F, int MT, int STAGES, int WARPS, int ROOM, bool EARLY, class St
 __device__ __forceinline__ void stem_down_packed_many(const __nv_bfloat16 *h, const int *ids, const float *weight,
                                                       const void *w2, const void *scale, const void *whole,
                                                       const Store &store, int tokens, int k, int experts, int hidden,
-                                                      int inter, int tile_tokens)
+                                                      int inter, int tile_tokens, int height)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     __shared__ stem_groups made;
-    constexpr int ring = STAGES * stem_down_stage_bytes<F, MT, ROOM>, NT = (ROOM + 7) / 8, LD = stem_down_sink<MT, NT>::LD;
+    constexpr int ring = stem_down_ring_bytes<F, MT, STAGES, ROOM>, NT = (ROOM + F::TOKENS - 1) / F::TOKENS;
+    constexpr int LD = stem_down_sink<MT, NT>::LD;
     int tid = threadIdx.x, warp = tid >> 5, t0 = blockIdx.y * tile_tokens, n = min(tile_tokens, tokens - t0);
-    int row0 = blockIdx.x * 16 * MT, sums_size = tile_tokens * LD;
+    int row0 = min((int)blockIdx.x * height, hidden - height), sums_size = tile_tokens * LD;
     float *sums = (float *)(stem_smem + WARPS * ring), *merged = sums + WARPS * sums_size;
     for (int i = tid; i < WARPS * sums_size; i += 32 * WARPS)
         sums[i] = 0;
@@ -412,11 +509,9 @@ __device__ __forceinline__ void stem_down_packed_many(const __nv_bfloat16 *h, co
     }
     stem_groups_of_many groups = {&made};
     stem_down_packed_source<F, MT, ROOM, stem_groups_of_many> source = {
-        h + (long long)t0 * k * inter, (const char *)w2, (const char *)scale, groups, hidden, inter, row0};
-    source.find_rows();
-    stem_down_sink<MT, NT> sink = {sums + warp * sums_size, merged, &made};
-    stem_down_stream<F, MT, STAGES, ROOM, EARLY>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, made.n,
-                                                     inter, source, sink);
+        h + (long long)t0 * k * inter, (const char *)w2, (const char *)scale, groups, hidden, inter, row0, height};
+    typename stem_down_packed_sinks<F, MT, NT>::many sink = {sums + warp * sums_size, merged, &made};
+    stem_down_stream<F, MT, STAGES, ROOM, EARLY>(stem_smem + warp * ring, warp, WARPS, made.n, inter, source, sink);
     __syncthreads();
     for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
         int row = o % (16 * MT), token = o / (16 * MT);
@@ -424,12 +519,13 @@ __device__ __forceinline__ void stem_down_packed_many(const __nv_bfloat16 *h, co
 #pragma unroll
         for (int w = 0; w < WARPS; w++)
             v += sums[w * sums_size + token * LD + row];
-        if (row0 + row < hidden)
+        if (row < height && row0 + row >= (int)blockIdx.x * height)
             store(t0 + token, row0 + row, v, 0.0f);
     }
 }
 
-/* Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden, y = tiles of tile_tokens tokens. EARLY: w2 and
+/* Block: 32 * WARPS threads. Grid: x = tiles of `height` rows of hidden, a multiple of 4 up to 16 * MT, or with f8e4m3 that; hidden
+ * is as much at least (the last tile has full height, and stores what the one before it does not); y = tiles of tile_tokens tokens. EARLY: w2 and
  * its scales are weights, and what made ids and weight had completed when the kernel started; all are read before the
  * wait. ROOM: tokens of a group, at most; an expert with more has several. ONE: of a single token, with ROOM 1. Dynamic
  * shared memory: for each warp its ring (at least what stem_groups_make needs in all) and tile_tokens times 16 * MT + 4
@@ -438,7 +534,7 @@ template <class F, int MT, int STAGES, int WARPS, int ROOM, bool EARLY, bool ONE
 __device__ __forceinline__ void stem_experts_down_packed(const __nv_bfloat16 *h, const int *ids, const float *weight,
                                                          const void *w2, const void *scale, const void *whole,
                                                          const Store &store, int tokens, int k, int experts,
-                                                         int hidden, int inter, int tile_tokens)
+                                                         int hidden, int inter, int tile_tokens, int height)
 {
     if (!EARLY) {
         stem_wait();
@@ -446,64 +542,10 @@ __device__ __forceinline__ void stem_experts_down_packed(const __nv_bfloat16 *h,
     }
     if constexpr (ONE)
         stem_down_packed_one<F, MT, STAGES, WARPS, EARLY>(h, ids, weight, w2, scale, whole, store, k, experts,
-                                                                    hidden, inter);
+                                                                    hidden, inter, height);
     else
         stem_down_packed_many<F, MT, STAGES, WARPS, ROOM, EARLY>(h, ids, weight, w2, scale, whole, store, tokens, k,
-                                                                     experts, hidden, inter, tile_tokens);
-}
-
-/* ---- any shape and alignment: a warp for each element of h, of y ---- */
-
-/* Grid: x = inter / 4, y = pairs; 4 warps. */
-template <class F, class E, stem_act ACT, class Rows>
-__device__ __forceinline__ void stem_experts_up_packed_plain(const Rows &x, const int *ids, const void *w13,
-                                                             const void *scale, const void *whole, E *h, int tokens,
-                                                             int k, int experts, int hidden, int inter)
-{
-    int i = blockIdx.x * 4 + (threadIdx.x >> 5), blocks = (inter + 127) / 128;
-    stem_wait();
-    stem_launch_dependents();
-    for (int pair = blockIdx.y; pair < tokens * k && i < inter; pair += gridDim.y) {
-        int id = ids[pair];
-        if (id < 0 || id >= experts)
-            continue;
-        auto row = stem_rows_from(x, pair / k, hidden);
-        long long w = 2LL * id * inter + i, s = 2LL * id * blocks + i / 128;
-        float gate = F::product(row, w13, scale, w, s, hidden);
-        float up = F::product(row, w13, scale, w + inter, s + blocks, hidden);
-        if (whole) {
-            gate *= ((const float *)whole)[2 * id];
-            up *= ((const float *)whole)[2 * id + 1];
-        }
-        if ((threadIdx.x & 31) == 0)
-            h[(long long)pair * inter + i] = stem_round<E>::from(stem_act_apply<ACT>(gate) * up);
-    }
-}
-
-/* Grid: x = hidden / 4, y = tokens; 4 warps. */
-template <class F, class E, class Store>
-__device__ __forceinline__ void stem_experts_down_packed_plain(const E *h, const int *ids, const float *weight,
-                                                               const void *w2, const void *scale, const void *whole,
-                                                               const Store &store, int tokens, int k, int experts,
-                                                               int hidden, int inter)
-{
-    int row = blockIdx.x * 4 + (threadIdx.x >> 5), blocks = (hidden + 127) / 128;
-    stem_wait();
-    stem_launch_dependents();
-    for (int token = blockIdx.y; token < tokens && row < hidden; token += gridDim.y) {
-        float sum = 0;
-        for (int j = 0; j < k; j++) {
-            long long pair = (long long)token * k + j;
-            int id = ids[pair];
-            if (id < 0 || id >= experts)
-                continue;
-            float part = F::product(h + pair * inter, w2, scale, (long long)id * hidden + row,
-                                    (long long)id * blocks + row / 128, inter);
-            sum += weight[pair] * (whole ? part * ((const float *)whole)[id] : part);
-        }
-        if ((threadIdx.x & 31) == 0)
-            store(token, row, sum, 0.0f);
-    }
+                                                                     experts, hidden, inter, tile_tokens, height);
 }
 
 #endif

@@ -104,55 +104,73 @@ __device__ __forceinline__ void stem_group_copy(const stem_tokens_kept<stem_f8, 
     stem_group_meet<ALONE>();
 }
 
+/* Tokens of fixed.cuh, kept as those of stem_tokens_kept: [chunk][token]. */
+struct stem_tokens_fixed {
+    char *at;
+    stem_fixed_tokens lane;
+    int chunks, count;
+    __device__ __forceinline__ void place(char *to)
+    {
+        at = to;
+        lane = stem_fixed_tokens(stem_shared_address(to));
+        stem_fixed_clear(to);
+    }
+};
+
+/* As the other one; a warp takes 256 columns of a token. */
+template <bool ALONE, class F, class Row>
+__device__ __forceinline__ void stem_fixed_fetch(F, const stem_tokens_fixed &to, const Row &row, int part, int parts)
+{
+    constexpr int N = 4; /* on their way at once */
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, step = ALONE ? 1 : blockDim.x >> 5;
+    int chunks = !ALONE ? to.chunks : part < to.chunks ? (to.chunks - part + parts - 1) / parts : 0;
+    int runs = chunks * to.count;
+    stem_group_meet<ALONE>();
+#pragma unroll 1
+    for (int first = ALONE ? 0 : warp; first < runs; first += N * step) {
+        uint4 raw[N];
+        int at[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            int run = min(first + i * step, runs - 1), c = run / to.count, token = run - c * to.count;
+            c = ALONE ? part + c * parts : c;
+            at[i] = (c * to.count + token) * stem_fixed::BYTES + stem_fixed::ZEROS;
+            raw[i] = stem_fresh16(row(token) + c * stem_fixed::CHUNK + lane * 8);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (first + i * step < runs)
+                stem_fixed_put<F>(to.at + at[i], raw[i]);
+    }
+    stem_group_meet<ALONE>();
+}
+
 /* ---- products of a stage ---- */
+
+template <int MT, int NT, class F>
+__device__ __forceinline__ void stem_group_multiply(F, unsigned stage, float, const stem_tokens_fixed &tokens, int c, int,
+                                                    float (&acc)[MT][NT][2], int count)
+{
+    stem_fixed_multiply<1>(F(), stage, tokens.lane, c * tokens.count, count, acc);
+}
 
 /* scale: f8e4m3's of lane % (2 * MT). */
 template <int MT, int NT, class F, class Tokens>
 __device__ __forceinline__ void stem_group_multiply(F, unsigned stage, float, const Tokens &tokens, int c, int chunk,
                                                     float (&acc)[MT][NT][4], int tiles)
 {
-    const float *block[2 * MT] = {};
-    stem_packed_multiply(F(), stage, block, tokens, c, chunk, acc, tiles);
+    stem_packed_multiply(F(), stage, tokens, c, chunk, acc, tiles);
 }
 
 template <int MT, int NT, class Tokens>
 __device__ __forceinline__ void stem_group_multiply(stem_f8, unsigned stage, float of_lane, const Tokens &tokens, int c,
                                                     int chunk, float (&acc)[MT][NT][4], int tiles)
 {
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    uint4 low[2][MT], high[2][MT];
     float scale[2 * MT];
 #pragma unroll
     for (int i = 0; i < 2 * MT; i++)
         scale[i] = __shfl_sync(0xffffffffu, of_lane, i);
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ stem_packed_turn<stem_f8>(g)) << 4);
-            low[h][m] = stem_shared16(at);
-            high[h][m] = stem_shared16(at + 1024);
-        }
-#pragma unroll
-    for (int j = 0; j < NT; j++) {
-        if (NT > 1 && j >= tiles)
-            break;
-        uint4 b[2];
-        float down[2];
-        tokens.codes(j, c, chunk, b, down);
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            float part[4] = {};
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                stem_mma_f8(part, low[h][m].x, high[h][m].x, low[h][m].y, high[h][m].y, b[h].x, b[h].y);
-                stem_mma_f8(part, low[h][m].z, high[h][m].z, low[h][m].w, high[h][m].w, b[h].z, b[h].w);
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                acc[m][j][i] += part[i] * (down[i & 1] * scale[2 * m + (i >> 1)]);
-        }
-    }
+    stem_packed_multiply(stem_f8(), stage, scale, tokens, c, chunk, acc, tiles);
 }
 
 /* The scale that the lane holds in a stage: asked for before the wait for the stage. */
@@ -161,26 +179,40 @@ template <class F> __device__ __forceinline__ float stem_group_scale(const float
     return F::SCALES ? 0.0f : stem_constant(block + chunk);
 }
 
-/* As stem_packed_stream, for items first .. n_items - 1 of a block. The (item, chunk) pairs are dealt out to its `parts`
- * warps one after the other, so each has as many as the others in a few items; with ALONE, a warp has the same chunks of
- * each item. source.begin(item, part) makes source.held the item's tokens, with all warps of the block or ALONE;
- * source.blocks(item) is where the lane's scales of f8e4m3 begin. */
+/* An item: a tile of rows of a group. */
+struct stem_group_place {
+    int group, tile;
+    __device__ __forceinline__ void next(int tiles)
+    {
+        bool last = tile + 1 == tiles;
+        group += last;
+        tile = last ? 0 : tile + 1;
+    }
+};
+
+/* A block's items `first` up to n_items - 1 of all; a group has source.row_tiles of them. The (item, chunk) pairs are dealt
+ * out to its `parts` warps one after the other, so each has as many as the others in a few items; with ALONE, a warp has the same
+ * chunks of each item. source.rows(place, rows) says where weights are, source.blocks(place) where the lane's scales of f8e4m3
+ * begin; source.begin(place, part) makes source.held the item's tokens, with all warps of the block or ALONE; source.tiles(place)
+ * counts its accumulators. */
 template <class F, int MT, int NT, int STAGES, bool ALONE, class Source, class Sink>
 __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int n_items, int part, int parts, int K,
-                                                  Source &source, const Sink &sink)
+                                                  Source &source, Sink &sink)
 {
     constexpr int bytes = stem_packed_stage_bytes<F, MT>;
     int chunks = (K + F::CHUNK - 1) / F::CHUNK, turn = ALONE ? 0 : chunks % parts, fill_slot = 0, slot = 0;
     int fill_item = first, fill_part = part, fill_chunk = part;
-    stem_packed_rows<F, MT> rows;
+    stem_group_place place = {first / source.row_tiles, first % source.row_tiles}, fill_place = place;
+    stem_packed_runs<F, MT> rows;
     auto next = [&](int p) { return p < turn ? p - turn + parts : p - turn; }; /* the first chunk of the next item */
     auto skip = [&]() { /* items of which this warp has no chunk */
         while (fill_item < n_items && fill_chunk >= chunks) {
             fill_item++;
+            fill_place.next(source.row_tiles);
             fill_part = fill_chunk = next(fill_part);
         }
         if (fill_item < n_items && fill_chunk == fill_part)
-            source.rows(fill_item, rows);
+            source.rows(fill_place, rows);
     };
     auto fill = [&]() {
         if (fill_item < n_items) {
@@ -197,10 +229,10 @@ __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int 
         fill();
 #pragma unroll 1
     for (int item = first; item < n_items; item++, part = next(part)) {
-        float acc[MT][NT][4] = {};
-        int tiles = source.tiles(item);
-        const float *block = source.blocks(item);
-        source.begin(item, part);
+        float acc[MT][NT][F::SUMS] = {};
+        int tiles = source.tiles(place);
+        const float *block = source.blocks(place);
+        source.begin(place, part);
 #pragma unroll 1
         for (int chunk = part; chunk < chunks; chunk += parts) {
             float scale = stem_group_scale<F>(block, chunk);
@@ -210,7 +242,8 @@ __device__ __forceinline__ void stem_group_stream(unsigned ring, int first, int 
             stem_group_multiply(F(), ring + slot * bytes, scale, source.held, chunk, chunk, acc, tiles);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
-        sink(item, acc);
+        sink(place, item + 1 == n_items, acc);
+        place.next(source.row_tiles);
     }
 }
 
@@ -230,6 +263,21 @@ __device__ __forceinline__ void stem_group_leave(float *tile, int count, const f
                     at[0] = acc[m][j][c];
                     at[8] = acc[m][j][c + 2];
                 }
+    __syncwarp();
+}
+
+template <int MT, int NT>
+__device__ __forceinline__ void stem_group_leave(float *tile, int count, const float (&acc)[MT][NT][2])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int p = 0; p < (MT + 1) / 2; p++) {
+            float v = stem_fixed_sum(acc, j, p);
+            if (j < count && 2 * p + (t >> 1) < MT)
+                tile[j * (16 * MT + 4) + 32 * p + 8 * t + g] = v;
+        }
     __syncwarp();
 }
 

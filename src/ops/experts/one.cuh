@@ -26,6 +26,7 @@ struct stem_one {
         unsigned left = valid;
         if ((valid & (valid + 1)) == 0) /* no gaps, as a router leaves none */
             return place;
+#pragma unroll 1
         for (int i = 0; i < place; i++)
             left &= left - 1;
         return __ffs(left) - 1;

@@ -10,8 +10,8 @@
 
 static void set_headers(struct stem_lowered *l)
 {
-    static const char *const names[] = {"common", "pointwise", "stream",        "groups",        "experts",
-                                        "one",    "formats",   "packed_stream", "group_stream",  "experts_packed"};
+    static const char *const names[] = {"common",  "pointwise",     "stream", "groups",       "experts",       "one",
+                                        "formats", "packed_stream", "fixed",  "group_stream", "experts_packed", "experts_packed_plain"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         l->headers[i] = names[i];
 }
@@ -51,9 +51,12 @@ static void up_plain(const struct stem_concrete *c, const struct stem_experts_si
     l->block[0] = 128;
 }
 
-/* Tensor cores take rows of k elements of operand w, whose scales are the operand after `scale`. */
-static bool fits(const struct stem_concrete *c, uint32_t x, uint32_t w, uint32_t scale, int64_t k)
+/* Tensor cores take at least `least` of `rows` rows of k elements of operand w, whose scales are the operand after `scale`. */
+static bool fits(const struct stem_concrete *c, uint32_t x, uint32_t w, uint32_t scale, int64_t k, int64_t rows,
+                 int64_t least)
 {
+    if (rows < least)
+        return false;
     return c->operand[x].offset % 16 == 0 && c->operand[w].offset % 16 == 0 && c->operand[scale].offset % 16 == 0 &&
            k % (c->operand[w].dtype == STEM_F8E4M3 ? 16 : 256) == 0;
 }
@@ -67,14 +70,50 @@ static uint32_t chunk_of(enum stem_dtype weight)
 /* How a kernel is cut (experts_packed.cuh). */
 struct cut {
     uint32_t mt, nt, stages, warps, width, ring, smem; /* width: tokens of a group, at most */
-    bool keep;
+    uint32_t height;                                   /* of down: rows of a tile */
+    bool keep, fixed;                                  /* fixed: tokens in fixed point (fixed.cuh) */
 };
 
-/* Blocks that a multiprocessor holds at once. */
+/* Whether an expert is likely to be chosen by few tokens. */
+static bool few(const struct stem_experts_sizes *s)
+{
+    return s->tile * s->k <= s->experts;
+}
+
+static bool takes_fixed(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
+{
+    return few(s) && stem_format_fixed(type, t);
+}
+
+/* Tokens of a group: an expert that is chosen by two although that is unlikely is read twice, once from the second-level cache. */
+static uint32_t fixed_width(const struct stem_experts_sizes *s)
+{
+    return s->tokens == 1 || 8 * s->tile * s->k <= s->experts ? 1 : 2;
+}
+
+static const char *format_of(enum stem_dtype type, const struct cut *p)
+{
+    return p->fixed ? stem_format_fixed_name(type) : stem_format_name(type);
+}
+
+/* Of `width` tokens of a group, so many chunks. */
+static uint32_t token_bytes(enum stem_dtype type, const struct cut *p, uint32_t chunks)
+{
+    uint32_t each = p->fixed ? STEM_FIXED_BYTES : stem_format_token_bytes(type);
+    return (chunks * p->width * each + 15) / 16 * 16 + (p->fixed ? STEM_FIXED_ZEROS : 0);
+}
+
+/* Blocks on a multiprocessor that registers leave room for. */
+static uint32_t blocks_of(const struct cut *c)
+{
+    return stem_format_blocks(c->mt, c->fixed ? 1 : c->nt, c->warps);
+}
+
+/* Those that it holds at once. */
 static uint32_t resident(const struct cut *c, const struct stem_target *t)
 {
     const uint32_t fixed = 8 << 10; /* groups, reserved */
-    uint32_t n = stem_stream_sm_smem(t) / (c->smem + fixed), most = stem_format_blocks(c->mt, c->nt, c->warps);
+    uint32_t n = stem_stream_sm_smem(t) / (c->smem + fixed), most = blocks_of(c);
     return n < 1 ? 1 : n < most ? n : most;
 }
 
@@ -84,12 +123,14 @@ static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (6 << 10) - 512; /* less groups, reserved */
     uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type));
-    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = s->tile * s->k <= s->experts};
-    c.warps = !c.keep ? 4 : type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1) ? 6 : 8;
-    c.width = !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
+    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = few(s)};
+    c.fixed = takes_fixed(type, s, t);
+    c.warps = !c.keep ? 4 : !c.fixed && (type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1)) ? 6 : 8;
+    c.width = c.fixed ? fixed_width(s) : !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
     for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
+        c.nt = c.fixed ? c.width : c.nt;
         c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
-        c.smem = c.ring + (c.keep ? (chunks * c.width * stem_format_token_bytes(type) + 15) / 16 * 16 : 0);
+        c.smem = c.ring + (c.keep ? token_bytes(type, &c, chunks) : 0);
         c.smem += 2 * c.warps * c.width * (16 * c.mt + 4) * 4;
         if (c.smem <= half || c.warps <= 2)
             return c;
@@ -105,13 +146,13 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
     int64_t items = groups * ((s->inter + 8 * p.mt - 1) / (8 * p.mt));
     bool one = s->tokens == 1;
     set_headers(l);
-    if (!fits(c, 0, 2, 3, s->hidden) || !stem_experts_can_group(s, p.ring) || p.smem > stem_stream_block_smem(t)) {
+    if (!fits(c, 0, 2, 3, s->hidden, s->inter, 8 * p.mt) || !stem_experts_can_group(s, p.ring) || p.smem > stem_stream_block_smem(t)) {
         up_plain(c, s, a, l);
         return;
     }
     l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s%s_m%u_n%u_s%u_w%u%s%s", stem_dtype_name(type),
                                   stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), coded(c) ? "_x8" : "",
-                                  p.mt, p.nt, p.stages, p.warps, p.keep ? "_x" : "", one ? "_one" : "");
+                                  p.mt, p.nt, p.stages, p.warps, p.fixed ? "_f" : p.keep ? "_x" : "", one ? "_one" : "");
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(%s *x, const int *ids, "
@@ -119,9 +160,9 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
         "int width)\n{\n"
         "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(%s, ids, w13, p3, %s, h, tokens, k, experts, "
         "hidden, inter, tile, width);\n}\n",
-        32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a),
-        stem_format_name(type), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false",
-        one ? "true" : "false", stem_format_x(c, 5, a), pointer(c, 4, a));
+        32 * p.warps, blocks_of(&p), l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a), format_of(type, &p), p.mt,
+        p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false", one ? "true" : "false",
+        stem_format_x(c, 5, a), pointer(c, 4, a));
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.width}};
     l->grid[0] = at_most(items, t->n_sms * resident(&p, t));
@@ -159,14 +200,36 @@ static uint32_t down_width(const struct stem_experts_sizes *s)
     return s->tokens == 1 ? 1 : 2 * pairs <= s->experts ? 2 : pairs <= s->experts ? 4 : pairs <= 4 * s->experts ? 8 : 16;
 }
 
+/* Rows of a tile, so that the multiprocessor with the most has as few as may be. The products are of full height, which pays
+ * where memory is the bound. */
+static uint32_t down_height(uint32_t full, const struct stem_experts_sizes *s, const struct stem_target *t)
+{
+    int64_t least = INT64_MAX;
+    uint32_t best = full;
+    for (uint32_t h = full; h >= full - 8; h -= 4) {
+        int64_t tiles = (s->hidden + h - 1) / h, most = (tiles + t->n_sms - 1) / t->n_sms * h;
+        if (most < least) {
+            least = most;
+            best = h;
+        }
+    }
+    return best;
+}
+
 static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
     struct cut c = {.mt = 2, .stages = 2, .warps = type == STEM_INT4 ? 6 : 8, .width = down_width(s)};
-    c.nt = (c.width + 7) / 8;
+    c.fixed = takes_fixed(type, s, t);
+    if (c.fixed) {
+        c.width = fixed_width(s);
+        c.warps = 8;
+    }
+    c.nt = c.fixed ? c.width : (c.width + 7) / 8;
+    c.height = c.fixed && type == STEM_INT4 ? down_height(16 * c.mt, s, t) : 16 * c.mt;
     for (;; c.warps /= 2) {
-        uint32_t stage = stem_format_stage_bytes(type, c.mt) + c.width * chunk_of(type) * 2;
-        c.ring = c.warps * c.stages * stage;
+        uint32_t stage = stem_format_stage_bytes(type, c.mt) + (c.fixed ? 0 : c.width * chunk_of(type) * 2);
+        c.ring = c.warps * (c.stages * stage + (c.fixed ? token_bytes(type, &c, 1) : 0));
         c.smem = c.ring + (uint32_t)(s->tile * (c.warps * (16 * c.mt + 4) + s->k) * 4);
         if (c.smem <= half || c.warps <= 2)
             return c;
@@ -180,16 +243,16 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     struct cut p = down_cut(type, s, t);
     bool one = s->tokens == 1;
     set_headers(l);
-    if (!fits(c, 0, 3, 4, s->inter) || !stem_experts_can_group(s, p.ring) ||
+    if (!fits(c, 0, 3, 4, s->inter, s->hidden, 16 * p.mt) || !stem_experts_can_group(s, p.ring) ||
         p.smem + (8 << 10) > stem_stream_block_smem(t)) {
         down_plain(c, s, a, l);
         return;
     }
     uint32_t weights = 3u << 3 | (stem_format_operand(c, 5) ? 1u << 5 : 0);
     bool early = (c->constant & weights) == weights;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s", stem_dtype_name(type),
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s%s", stem_dtype_name(type),
                                            stem_format_tag(c, 4, a), p.mt, p.width, p.stages, p.warps,
-                                           early ? "_w" : "", one ? "_one" : "");
+                                           p.fixed ? "_f" : "", early ? "_w" : "", one ? "_one" : "");
     const char *define;
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
@@ -198,14 +261,15 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
         a,
         "%sextern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *h, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
-        "int tile)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, %s, "
-        "tokens, k, experts, hidden, inter, tile);\n}\n",
-        define, 32 * p.warps, stem_format_blocks(p.mt, p.nt, p.warps), l->kernel, stem_format_rest(c, 4, a),
-        store.params, stem_c_type(c->operand[c->n_in].dtype), stem_format_name(type), p.mt, p.stages, p.warps, p.width,
+        "int tile, int height)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, "
+        "%s, tokens, k, experts, hidden, inter, tile, height);\n}\n",
+        define, 32 * p.warps, blocks_of(&p), l->kernel, stem_format_rest(c, 4, a),
+        store.params, stem_c_type(c->operand[c->n_in].dtype), format_of(type, &p), p.mt, p.stages, p.warps, p.width,
         early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make);
     l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
-    l->grid[0] = (uint32_t)((s->hidden + 16 * p.mt - 1) / (16 * p.mt));
+    l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.height}};
+    l->grid[0] = (uint32_t)((s->hidden + p.height - 1) / p.height);
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * p.warps;
     l->smem = p.smem;

@@ -24,9 +24,9 @@ static uint32_t stage_bytes(enum stem_dtype w, uint32_t mt)
     return w == STEM_F8E4M3 ? 16 * mt * 128 + (8 * mt + 15) / 16 * 16 : 16 * mt * 144;
 }
 
-static uint32_t token_bytes(enum stem_dtype w)
+static uint32_t token_bytes(enum stem_dtype w, bool fixed)
 {
-    return w == STEM_F8E4M3 ? 2 * 64 + 4 : 8 * 64;
+    return fixed ? STEM_FIXED_BYTES : w == STEM_F8E4M3 ? 2 * 64 + 4 : 8 * 64;
 }
 
 static uint32_t slot_bytes(uint32_t mt)
@@ -52,7 +52,8 @@ static bool size_up(const struct stem_even_product *p, const struct stem_target 
     s->clusters = tiles < most ? tiles : most;
     if (chunks < s->cluster || !s->clusters)
         return false;
-    uint32_t kept = ceil_div(ceil_div(chunks, s->cluster) * s->most * token_bytes(p->weight), 16) * 16;
+    uint32_t kept = ceil_div(ceil_div(chunks, s->cluster) * s->most * token_bytes(p->weight, s->fixed), 16) * 16;
+    kept += s->fixed ? STEM_FIXED_ZEROS : 0;
     uint32_t slot = s->most * slot_bytes(s->mt), sum = s->cluster > 1 ? s->most * 64 * s->mt : 0;
     uint32_t fixed = s->warps * s->stages * stage_bytes(p->weight, s->mt) + kept + (s->warps - 1) * slot;
     if (fixed + slot + sum > block)
@@ -93,15 +94,16 @@ static const struct way ways[] = {
     {4, 8, 1, 8, 2, 1, 1, 8},  {4, 4, 1, 8, 2, 1, 1, 8},  {8, 8, 1, 8, 3, 1, 1, 8},  {8, 4, 1, 8, 3, 1, 1, 8},
     {8, 8, 1, 8, 2, 1, 1, 8},  {8, 4, 1, 8, 2, 1, 1, 8},
 };
+static const struct way few[] = {{1, 4, 2, 8, 2, 2, 2, 1}, {1, 4, 1, 8, 4, 2, 2, 2}, {1, 4, 1, 16, 2, 1, 1, 4}}; /* one token */
 static const struct way single = {1, 8, 2, 8, 3, 2, 2, 1}; /* one token */
 static const struct way least = {1, 0, 1, 8, 2, 1, 1, 4};  /* where nothing else has room */
 
 /* The best cluster for way w, if that is better than *best, whose cost is *cost; 0: there is none. */
 static void consider(const struct stem_even_product *p, const struct stem_target *t, const struct way *w, uint32_t most,
-                     struct stem_even_shape *best, double *cost)
+                     bool fixed, struct stem_even_shape *best, double *cost)
 {
     struct stem_even_shape s = {.mt = w->mt, .nt = w->nt, .stages = w->stages, .warps = w->warps, .room = w->room,
-                                .per_sm = w->per_sm};
+                                .per_sm = w->per_sm, .fixed = fixed};
     s.most = p->m < most ? (uint32_t)p->m : most;
     for (s.cluster = 1; s.cluster <= (t->sm >= 90 ? w->clusters : 1); s.cluster *= 2) {
         double c = size_up(p, t, &s) ? cost_of(p, t, &s) : 0;
@@ -116,27 +118,29 @@ bool stem_even_shape(const struct stem_even_product *p, const struct stem_target
 {
     uint32_t nt = p->m <= 8 ? 1 : p->m <= 16 ? 2 : p->m <= 32 ? 4 : 8, bits = p->weight == STEM_F8E4M3 ? 8 : 4;
     double cost = 0;
+    for (uint32_t i = 0; i < sizeof few / sizeof *few && p->m == 1 && stem_format_fixed(p->weight, t); i++)
+        consider(p, t, &few[i], 1, true, best, &cost);
     for (; nt && cost == 0; nt /= 2)
         for (uint32_t i = 0; i < sizeof ways / sizeof *ways; i++)
             if (ways[i].nt == nt && ways[i].bits == bits)
-                consider(p, t, &ways[i], 8 * nt, best, &cost);
+                consider(p, t, &ways[i], 8 * nt, false, best, &cost);
     if (p->m == 1 && bits == 8 && cost > 0)
-        consider(p, t, &single, 8, best, &cost);
+        consider(p, t, &single, 8, false, best, &cost);
     for (uint32_t most = 8; most && cost == 0; most /= 2)
-        consider(p, t, &least, most, best, &cost);
+        consider(p, t, &least, most, false, best, &cost);
     return cost > 0;
 }
 
 void stem_even_lower(const struct stem_concrete *c, const struct stem_even_product *p, const struct stem_even_shape *s,
                      bool early, struct stem_arena *a, struct stem_lowered *l)
 {
-    static const char *const headers[] = {"common",  "pointwise",     "stream",     "linear",
-                                          "formats", "packed_stream", "linear_even"};
+    static const char *const headers[] = {"common",  "pointwise",     "stream", "linear",
+                                          "formats", "packed_stream", "fixed",  "linear_even"};
     const char *y = stem_c_type(c->operand[c->n_in].dtype), *define;
-    const char *kernel = stem_arena_printf(a, "stem_linear_%s_%s%s%s_e%u_n%u_s%u_w%u_c%u%s", stem_dtype_name(p->weight),
+    const char *kernel = stem_arena_printf(a, "stem_linear_%s_%s%s%s_e%u_n%u_s%u_w%u_c%u%s%s", stem_dtype_name(p->weight),
                                            stem_dtype_name(c->operand[c->n_in].dtype), stem_format_tag(c, 2, a),
                                            p->coded ? "_x8" : "", s->mt, s->nt, s->stages, s->warps, s->cluster,
-                                           early ? "_w" : "");
+                                           s->fixed ? "_f" : "", early ? "_w" : "");
     const char *cluster = s->cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s->cluster) : "";
     struct stem_store store;
     for (uint32_t i = 0; i < sizeof headers / sizeof *headers; i++)
@@ -149,9 +153,9 @@ void stem_even_lower(const struct stem_concrete *c, const struct stem_even_produ
         "int n, int k, int most, int each)\n{\n"
         "    stem_linear_even<%s, %u, %u, %u, %u, %u, %s, %s>(%s, w, p2, %s, %s, m, n, k, most, each);\n}\n",
         define, 32 * s->warps, s->room, cluster, l->kernel, stem_format_x_type(c), stem_format_rest(c, 2, a), store.params, y,
-        stem_format_name(p->weight), s->mt,
-        s->nt, s->stages, s->warps, s->cluster, early ? "true" : "false", store.pair ? "true" : "false",
-        stem_format_x(c, 4, a), stem_format_operand(c, 3) ? "p3" : "nullptr", store.make);
+        s->fixed ? stem_format_fixed_name(p->weight) : stem_format_name(p->weight), s->mt, s->nt, s->stages, s->warps,
+        s->cluster, early ? "true" : "false", store.pair ? "true" : "false", stem_format_x(c, 4, a),
+        stem_format_operand(c, 3) ? "p3" : "nullptr", store.make);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->most}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->each}};
     l->grid[0] = s->clusters * s->cluster;

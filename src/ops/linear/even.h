@@ -16,10 +16,11 @@ struct stem_even_product {
     bool coded; /* x is in f8e4m3, with its scales */
 };
 
-/* Tiles are of 16 * mt rows of w and, in the second direction of the grid, of `most` rows of x, in groups of 8 * nt; `each`
- * of the first kind make a round. `room` blocks of `warps` warps fit a multiprocessor, and per_sm of this kernel are there. */
+/* Tiles are of 16 * mt rows of w and, in the second direction of the grid, of `most` rows of x, in groups of 8 * nt, or of nt if tokens are in
+ * fixed point (fixed.cuh); `each` of the first kind make a round. `room` blocks of `warps` warps fit a multiprocessor, and per_sm of this kernel are there. */
 struct stem_even_shape {
     uint32_t mt, nt, stages, warps, room, per_sm, cluster, most, each, clusters, smem;
+    bool fixed;
 };
 
 /* False if no way fits this architecture. */

@@ -179,6 +179,16 @@ const char *stem_format_name(enum stem_dtype weight)
     return weight == STEM_F8E4M3 ? "stem_f8" : weight == STEM_NVFP4 ? "stem_nvfp4" : "stem_int4";
 }
 
+bool stem_format_fixed(enum stem_dtype weight, const struct stem_target *t)
+{
+    return stem_dtype_packed(weight) && t->sm == 90; /* where it was measured */
+}
+
+const char *stem_format_fixed_name(enum stem_dtype weight)
+{
+    return weight == STEM_NVFP4 ? "stem_nvfp4_fixed" : "stem_int4_fixed";
+}
+
 uint32_t stem_format_stage_bytes(enum stem_dtype weight, uint32_t mt)
 {
     return 16 * mt * (128 + (weight == STEM_F8E4M3 ? 0 : 16));

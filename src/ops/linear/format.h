@@ -35,6 +35,11 @@ const char *stem_format_x(const struct stem_concrete *c, uint32_t i, struct stem
 uint64_t stem_format_bytes(enum stem_dtype weight, int64_t rows, int64_t k);
 /* Name of the format's struct in formats.cuh: "stem_nvfp4". */
 const char *stem_format_name(enum stem_dtype weight);
+/* Whether tokens in fixed point pay (fixed.cuh) if a row of weights meets one or two, and the name of the format's struct then. */
+bool stem_format_fixed(enum stem_dtype weight, const struct stem_target *t);
+const char *stem_format_fixed_name(enum stem_dtype weight);
+/* Shared memory of such a token's columns of a chunk, and of what precedes all tokens. */
+enum { STEM_FIXED_BYTES = 544, STEM_FIXED_ZEROS = 64 };
 /* Shared memory of one stage of 16 * mt rows, and of a token's columns of one chunk (packed_stream.cuh). */
 uint32_t stem_format_stage_bytes(enum stem_dtype weight, uint32_t mt);
 uint32_t stem_format_token_bytes(enum stem_dtype weight);

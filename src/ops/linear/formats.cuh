@@ -149,7 +149,8 @@ __device__ __forceinline__ unsigned stem_word(const uint4 &v, int i)
  * The rest is for tensor cores. A stage holds CHUNK columns of each row, 128 bytes and SCALES bytes of scales. Lane 4g +
  * t multiplies rows g and g + 8 of 16 with token g of 8. The order of k is permuted alike in weights and tokens: the
  * lane's 16 bytes at 64h + 16t of a row, h = 0, 1, are its share of several products. A token's share of a stage is
- * PIECES pieces of 16 bytes. UNIT times a sum of products is the sum that the format means. */
+ * PIECES pieces of 16 bytes. UNIT times a sum of products is the sum that the format means. A lane has SUMS sums for
+ * TOKENS tokens. */
 
 /* Rows of x that are quantised already: their codes, and a scale for each 128 columns. */
 struct stem_f8_rows {
@@ -170,7 +171,7 @@ __device__ __forceinline__ stem_f8_rows stem_rows_from(const stem_f8_rows &x, lo
 }
 
 struct stem_f8 {
-    static constexpr int CHUNK = 128, SCALES = 0, PIECES = 2;
+    static constexpr int CHUNK = 128, SCALES = 0, PIECES = 2, TOKENS = 8, SUMS = 4;
     static constexpr float UNIT = 1;
     static __device__ __forceinline__ float product(const stem_f8_rows &x, const void *w, const void *scale, long long row,
                                                     long long block_row, int k)
@@ -257,7 +258,7 @@ struct stem_f8 {
 /* The formats of 4 bits, whose products are of bf16. F::value is a weight. The eight codes of a word become four words of
  * two, 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
 template <class F> struct stem_dequantised {
-    static constexpr int CHUNK = 256, SCALES = 16, PIECES = 8;
+    static constexpr int CHUNK = 256, SCALES = 16, PIECES = 8, TOKENS = 8, SUMS = 4;
     template <class E>
     static __device__ __forceinline__ float product(const E *x, const void *w, const void *scale, long long row,
                                                     long long, int k)

@@ -19,9 +19,11 @@ template <> constexpr bool stem_is_f8<stem_f8> = true;
 /* Rows of a chunk, the scales of a format of 4 bits, or f8e4m3's: one for each 8 rows. */
 template <class F, int MT>
 constexpr int stem_even_stage_bytes = stem_packed_stage_bytes<F, MT> + (stem_is_f8<F> ? (8 * MT + 15) / 16 * 16 : 0);
-/* Shared memory for a token's columns of one chunk. */
-template <class F>
-constexpr int stem_even_token_bytes = F::PIECES * 64 + (stem_is_f8<F> ? 4 : 0);
+/* Shared memory for a token's columns of one chunk; and before all of them. */
+template <class F, int EACH = F::TOKENS> struct stem_even_room {
+    static constexpr int BYTES = F::PIECES * 64 + (stem_is_f8<F> ? 4 : 0), ZEROS = 0;
+};
+template <class F> struct stem_even_room<F, 1> : stem_fixed {};
 /* A slot: a tile's sums of each token. */
 template <int MT> constexpr int stem_even_slot_floats = 16 * MT + 4;
 
@@ -135,7 +137,7 @@ template <class F> __device__ __forceinline__ int stem_even_place(int count, int
 }
 
 /* A run of chunks of the tokens, as a lane reads them. Where a token is missing, another's are read. */
-template <class F, int NT> struct stem_even_tokens {
+template <class F, int NT, int EACH = F::TOKENS> struct stem_even_tokens {
     unsigned even[NT], odd[NT], step; /* of pieces 0 and 1 of this lane's token in each 8; from chunk to chunk */
     unsigned down[2 * NT], count4;    /* scales of tokens 2t and 2t + 1 */
 
@@ -168,6 +170,13 @@ template <class F, int NT> struct stem_even_tokens {
     {
         return stem_shared16((p & 1 ? odd[j] : even[j]) + (p >> 1) * 128);
     }
+    __device__ __forceinline__ void codes(int j, int, int, uint4 (&b)[2], float (&scale)[2]) const
+    {
+        b[0] = piece(j, 0);
+        b[1] = piece(j, 1);
+        scale[0] = __uint_as_float(stem_shared4(down[2 * j]));
+        scale[1] = __uint_as_float(stem_shared4(down[2 * j + 1]));
+    }
     __device__ __forceinline__ void half(int, int, int h, int, uint4 (&token)[NT][4]) const
     {
 #pragma unroll
@@ -177,6 +186,40 @@ template <class F, int NT> struct stem_even_tokens {
                 token[j][i] = piece(j, 4 * h + i);
     }
 };
+
+/* In fixed point: [chunk of the block][token], as fixed.cuh has them. */
+template <class F, int NT> struct stem_even_tokens<F, NT, 1> {
+    stem_fixed_tokens lane;
+    int first, count;
+    __device__ __forceinline__ stem_even_tokens(unsigned at, int, int n, int c) : lane(at), first(c * n), count(n) {}
+    __device__ __forceinline__ void next()
+    {
+        first += count;
+    }
+};
+
+/* A warp takes a chunk of a token at a time. */
+template <class F>
+__device__ __forceinline__ void stem_even_keep_fixed(F, char *to, const __nv_bfloat16 *x, int count, int k,
+                                                     const stem_even_work &work)
+{
+    constexpr int N = 4; /* on their way at once */
+    int lane = threadIdx.x & 31, runs = work.chunks * count, step = blockDim.x >> 5;
+    stem_fixed_clear(to);
+#pragma unroll 1
+    for (int first = threadIdx.x >> 5; first < runs; first += N * step) {
+        uint4 raw[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            int run = min(first + i * step, runs - 1), c = run / count;
+            raw[i] = stem_fresh16(x + (long long)(run - c * count) * k + (work.chunk0 + c) * F::CHUNK + lane * 8);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (first + i * step < runs)
+                stem_fixed_put<F>(to + F::ZEROS + (first + i * step) * F::BYTES, raw[i]);
+    }
+}
 
 __device__ __forceinline__ void stem_even_fetch(stem_f8, const __nv_bfloat16 *row, int k, const stem_even_work &work, int columns,
                                                 uint4 (&raw)[4])
@@ -283,51 +326,33 @@ __device__ __forceinline__ void stem_even_keep(stem_f8, char *to, const stem_f8_
 
 /* ---- products ---- */
 
+template <int MT, int NT, class F>
+__device__ __forceinline__ void stem_even_multiply(F, unsigned stage, const stem_even_tokens<F, NT, 1> &tokens,
+                                                   float (&acc)[MT][NT][2])
+{
+    stem_fixed_multiply<1>(F(), stage, tokens.lane, tokens.first, tokens.count, acc);
+}
+
 template <int MT, int NT, class F, class Tokens>
 __device__ __forceinline__ void stem_even_multiply(F, unsigned stage, const Tokens &tokens,
                                                    float (&acc)[MT][NT][4])
 {
-    const float *block[2 * MT] = {};
-    stem_packed_multiply(F(), stage, block, tokens, 0, 0, acc, NT);
+    stem_packed_multiply(F(), stage, tokens, 0, 0, acc, NT);
 }
 
 template <int MT, int NT, class Tokens>
 __device__ __forceinline__ void stem_even_multiply(stem_f8, unsigned stage, const Tokens &tokens,
                                                    float (&acc)[MT][NT][4])
 {
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    uint4 low[2][MT], high[2][MT];
-    uint4 scale[(MT + 1) / 2];
+    float scale[2 * MT];
 #pragma unroll
-    for (int i = 0; i < (MT + 1) / 2; i++)
-        scale[i] = stem_shared16(stage + MT * 2048 + i * 16);
+    for (int i = 0; i < (MT + 1) / 2; i++) {
+        uint4 four = stem_shared16(stage + MT * 2048 + i * 16);
 #pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ ((g & 1) << 2)) << 4);
-            low[h][m] = stem_shared16(at);
-            high[h][m] = stem_shared16(at + 1024);
-        }
-#pragma unroll
-    for (int j = 0; j < NT; j++) {
-        uint4 b[2] = {tokens.piece(j, 0), tokens.piece(j, 1)};
-        float down[2] = {__uint_as_float(stem_shared4(tokens.down[2 * j])),
-                         __uint_as_float(stem_shared4(tokens.down[2 * j + 1]))};
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            float part[4] = {};
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                stem_mma_f8(part, low[h][m].x, high[h][m].x, low[h][m].y, high[h][m].y, b[h].x, b[h].y);
-                stem_mma_f8(part, low[h][m].z, high[h][m].z, low[h][m].w, high[h][m].w, b[h].z, b[h].w);
-            }
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                acc[m][j][i] +=
-                    part[i] * (down[i & 1] * __uint_as_float(stem_word(scale[m >> 1], 2 * (m & 1) + (i >> 1))));
-        }
+        for (int j = 4 * i; j < min(4 * i + 4, 2 * MT); j++)
+            scale[j] = __uint_as_float(stem_word(four, j & 3));
     }
+    stem_packed_multiply(stem_f8(), stage, scale, tokens, 0, 0, acc, NT);
 }
 
 /* ---- sums ---- */
@@ -400,7 +425,21 @@ __device__ __forceinline__ void stem_even_leave(float *slot, int count, const fl
                     slot[(8 * j + 2 * t + (c & 1)) * stem_even_slot_floats<MT> + 16 * m + g + 8 * (c >> 1)] = acc[m][j][c];
 }
 
-/* Grid: x = clusters of CLUSTER blocks, y = tiles of `most` rows of x, 8 * NT at most. EARLY: w and its scales are
+template <int MT, int NT>
+__device__ __forceinline__ void stem_even_leave(float *slot, int count, const float (&acc)[MT][NT][2])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int p = 0; p < (MT + 1) / 2; p++) {
+            float v = stem_fixed_sum(acc, j, p);
+            if (j < count && 2 * p + (t >> 1) < MT)
+                slot[j * stem_even_slot_floats<MT> + 32 * p + 8 * t + g] = v;
+        }
+}
+
+/* Grid: x = clusters of CLUSTER blocks, y = tiles of `most` rows of x, F::TOKENS * NT at most. EARLY: w and its scales are
  * weights, read before the wait. whole: the tensor's scale, or NULL. each: tiles of a round. Dynamic shared memory: a
  * ring for each warp, tokens, slots for `each` tiles and all warps but one, and, for a cluster, the sums of `each`
  * tiles; the last two for as many tokens as the block has. */
@@ -428,13 +467,17 @@ __device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, c
         stem_launch_dependents();
     }
     /* places are the same in all blocks of a cluster */
-    int room = ((k + F::CHUNK - 1) / F::CHUNK + CLUSTER - 1) / CLUSTER * count * stem_even_token_bytes<F>;
+    typedef stem_even_room<F> Room;
+    int room = Room::ZEROS + ((k + F::CHUNK - 1) / F::CHUNK + CLUSTER - 1) / CLUSTER * count * Room::BYTES;
     char *kept = stem_smem + WARPS * STAGES * Ring::BYTES;
     float *slots = (float *)(kept + (room + 15) / 16 * 16);
     stem_even_sink<Store, MT, WARPS, CLUSTER, PAIR> sink = {
         store, slots, slots + (each + WARPS - 1) * count * stem_even_slot_floats<MT>, m0, count, columns, rank,
         (whole ? stem_constant((const float *)whole) : 1.0f) * F::UNIT};
-    stem_even_keep(F(), kept, stem_rows_from(x, m0, k), count, k, work);
+    if constexpr (F::TOKENS == 1)
+        stem_even_keep_fixed(F(), kept, stem_rows_from(x, m0, k), count, k, work);
+    else
+        stem_even_keep(F(), kept, stem_rows_from(x, m0, k), count, k, work);
     __syncthreads();
     int slot = 0;
 #pragma unroll 1
@@ -445,7 +488,7 @@ __device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, c
 #pragma unroll 1
         do { /* an empty share leaves zeros: it is between those of a tile's other warps */
             int run = min(work.chunks - c, left);
-            float acc[MT][NT][4] = {};
+            float acc[MT][NT][F::SUMS] = {};
             stem_even_tokens<F, NT> tokens(stem_shared_address(kept), work.chunks, count, c);
             left -= run;
             c = 0;

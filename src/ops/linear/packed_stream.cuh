@@ -32,6 +32,29 @@ template <> __device__ __forceinline__ int stem_packed_turn<stem_int4>(int row)
     return (row & 1) << 2 | (row >> 1 & 3);
 }
 
+/* The same where two runs of 8 * MT rows are in place as they lie: where the lane's first row of each starts, rows at every
+ * `step` bytes from it, and its row of scales. */
+template <class F, int MT> struct stem_packed_runs {
+    const char *weight[2], *scale;
+    unsigned step;
+    int height; /* rows that there are in all, a multiple of 4: not more than 8 are missing */
+};
+template <class F, int MT>
+__device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_packed_runs<F, MT> &rows, int chunk, int K)
+{
+    int lane = threadIdx.x & 31, row = lane >> 3, column = lane & 7;
+    bool inside = F::SCALES || chunk * F::CHUNK + column * (F::CHUNK / 8) < K;
+    unsigned at = inside ? chunk * 128u : 0;
+    const char *from[2] = {rows.weight[0] + at, rows.weight[1] + at};
+#pragma unroll
+    for (int i = 0; i < 4 * MT; i++)
+        if (i < 4 * MT - 2 || 4 * i < rows.height)
+            stem_copy16(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
+                        from[i / (2 * MT)] + (unsigned long long)rows.step * (i % (2 * MT)), inside);
+    if (F::SCALES && lane < rows.height)
+        stem_copy16(stage + 16 * MT * 128 + lane * 16, rows.scale + chunk * 16u, true);
+}
+
 /* One stage: columns k .. k + CHUNK - 1. */
 template <class F, int MT>
 __device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_packed_rows<F, MT> &rows, int chunk, int K)
@@ -135,24 +158,19 @@ template <class F, int NT> struct stem_tokens_kept {
 
 /* ---- products ---- */
 
-/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. block[2m], block[2m + 1]: f8e4m3's
- * scales of rows 16m .. 16m + 7 and of the next 8, by chunk. */
+/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. scale: of each 8 rows. */
 template <int MT, int NT, class Tokens>
-__device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, const float *const (&block)[2 * MT],
-                                                     const Tokens &tokens, int c, int chunk,
-                                                     float (&acc)[MT][NT][4], int tiles)
+__device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, const float (&scale)[2 * MT],
+                                                     const Tokens &tokens, int c, int chunk, float (&acc)[MT][NT][4],
+                                                     int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    float scale[2 * MT];
     uint4 low[2][MT], high[2][MT];
-#pragma unroll
-    for (int i = 0; i < 2 * MT; i++)
-        scale[i] = stem_constant(block[i] + chunk);
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ ((g & 1) << 2)) << 4);
+            unsigned at = stage + m * 2048 + g * 128 + (((h * 4 + t) ^ stem_packed_turn<stem_f8>(g)) << 4);
             low[h][m] = stem_shared16(at);
             high[h][m] = stem_shared16(at + 1024);
         }
@@ -181,8 +199,7 @@ __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, co
 /* Of 32 columns each, whose sum the scale multiplies: -136 times the tokens, by a product with rows of -136, plus the
  * codes, each 128 too large, times the tokens. */
 template <int MT, int NT, class Tokens>
-__device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, const float *const (&)[2 * MT],
-                                                     const Tokens &tokens, int c, int chunk,
+__device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
     const unsigned less = 0xc308c308u;
@@ -254,8 +271,7 @@ __device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, 
 }
 
 template <int MT, int NT, class F, class Tokens>
-__device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const float *const (&)[2 * MT],
-                                                     const Tokens &tokens, int c, int chunk,
+__device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
@@ -296,69 +312,6 @@ __device__ __forceinline__ void stem_packed_multiply(F, unsigned stage, const fl
             }
         }
     }
-}
-
-/* As stem_stream. `source.rows(item, rows)` says where an item's weights are, `source.blocks(item, block)` its scales
- * of f8e4m3, `source.tiles(item)` how many groups of 8 tokens it has, `source.tokens(item)` the tokens;
- * `source.start()` is called when the first stages are on their way, and waits for the kernel's predecessors if
- * nothing has yet. */
-template <class F, int MT, int NT, int STAGES, class Source, class Sink>
-__device__ __forceinline__ void stem_packed_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
-                                                   int K, const Source &source, const Sink &sink)
-{
-    constexpr int bytes = stem_packed_stage_bytes<F, MT>;
-    int chunks = (K + F::CHUNK - 1) / F::CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 0;
-    int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
-    stem_packed_rows<F, MT> rows;
-    if (first < n_items)
-        source.rows(first, rows);
-    auto fill = [&]() {
-        if (fill_item < n_items && mine) {
-            stem_packed_load<F, MT>(ring + fill_slot * bytes, rows, part + fill_chunk * parts, K);
-            fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
-            if (++fill_chunk == mine) {
-                fill_chunk = 0;
-                fill_item += step;
-                if (fill_item < n_items)
-                    source.rows(fill_item, rows);
-            }
-        }
-        stem_copy_commit();
-    };
-#pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++)
-        fill();
-    source.start();
-#pragma unroll 1
-    for (int item = first; item < n_items; item += step) {
-        float acc[MT][NT][4] = {};
-        const float *block[2 * MT];
-        int tiles = source.tiles(item);
-        auto tokens = source.tokens(item);
-        source.blocks(item, block);
-#pragma unroll 1
-        for (int i = 0; i < mine; i++) {
-            stem_copy_wait<STAGES - 2>();
-            __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
-            fill();
-            stem_packed_multiply(F(), ring + slot * bytes, block, tokens, i, part + i * parts, acc, tiles);
-            slot = slot + 1 == STAGES ? 0 : slot + 1;
-        }
-        sink(item, acc);
-    }
-}
-
-/* Writes a warp's sums to shared memory: tile[token * (16 * MT + 4) + row]. */
-template <int MT, int NT> __device__ __forceinline__ void stem_packed_store(float *tile, const float (&acc)[MT][NT][4])
-{
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-#pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-#pragma unroll
-            for (int c = 0; c < 4; c++)
-                tile[(8 * j + 2 * t + (c & 1)) * (16 * MT + 4) + 16 * m + g + 8 * (c >> 1)] = acc[m][j][c];
 }
 
 #endif

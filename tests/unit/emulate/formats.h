@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instructions of formats.cuh, in C++. After emulate.h.
+ * The instructions of formats.cuh and fixed.cuh, in C++. After emulate.h.
  */
 #ifndef STEM_TESTS_EMULATE_FORMATS_H
 #define STEM_TESTS_EMULATE_FORMATS_H
@@ -79,6 +79,59 @@ inline void stem_mma_f8(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, un
             int owner = k % 16 / 4;
             c[i] += stem_e4m3_to_float((uint8_t)(w->a[4 * g + owner][(i >> 1) + 2 * (k / 16)] >> 8 * (k % 4))) *
                     stem_e4m3_to_float((uint8_t)(w->b[4 * (2 * t + (i & 1)) + owner][k / 16] >> 8 * (k % 4)));
+        }
+    __syncwarp();
+}
+
+/* ---- fixed.cuh ---- */
+
+struct float2 {
+    float x, y;
+};
+inline float __fmaf_rn(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+inline unsigned stem_and_xor(unsigned a, unsigned b, unsigned c)
+{
+    return (a & b) ^ c;
+}
+inline unsigned stem_choose(unsigned low, unsigned high, unsigned which)
+{
+    unsigned r = __byte_perm(low, high, which);
+    for (int i = 0; i < 4; i++)
+        if (which >> (4 * i + 3) & 1) {
+            unsigned all = 255u << 8 * i;
+            r = r >> (8 * i + 7) & 1 ? r | all : r & ~all;
+        }
+    return r;
+}
+inline unsigned stem_greater(unsigned a, unsigned b)
+{
+    return max(a & 0xffff, b & 0xffff) | max(a >> 16, b >> 16) << 16;
+}
+inline float2 stem_e4m3_two(unsigned codes)
+{
+    return {stem_e4m3_to_float((uint8_t)codes), stem_e4m3_to_float((uint8_t)(codes >> 8))};
+}
+inline float2 stem_shared_floats(unsigned from)
+{
+    return {__uint_as_float(stem_shared4(from)), __uint_as_float(stem_shared4(from + 4))};
+}
+/* Laid out as stem_mma_f8. */
+inline void stem_mma_s8(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+{
+    emu_warp *w = emu_self->warp;
+    int lane = emu_lane(), t = lane & 3, g = lane >> 2;
+    const unsigned b[2] = {b0, b1};
+    memcpy(w->a[lane], a, sizeof a);
+    memcpy(w->b[lane], b, sizeof b);
+    __syncwarp();
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 32; k++) {
+            int owner = k % 16 / 4;
+            c[i] += (int8_t)(w->a[4 * g + owner][(i >> 1) + 2 * (k / 16)] >> 8 * (k % 4)) *
+                    (int8_t)(w->b[4 * (2 * t + (i & 1)) + owner][k / 16] >> 8 * (k % 4));
         }
     __syncwarp();
 }
