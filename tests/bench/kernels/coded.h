@@ -8,6 +8,18 @@ struct wide {
 };
 typedef FORMAT F;
 typedef unsigned char byte;
+/* Its form in fixed point (fixed.cuh), if it has one. */
+template <class F> struct fixed_of {
+    typedef F form;
+};
+template <> struct fixed_of<stem_nvfp4> {
+    typedef stem_nvfp4_fixed form;
+};
+template <> struct fixed_of<stem_int4> {
+    typedef stem_int4_fixed form;
+};
+typedef fixed_of<F>::form FIXED;
+#define HAS_FIXED (!std::is_same<F, FIXED>::value)
 #define IS_F8 (std::is_same<F, stem_f8>::value)
 #define IS_NVFP4 (std::is_same<F, stem_nvfp4>::value)
 #define IS_WIDE (std::is_same<F, wide>::value)
@@ -41,7 +53,7 @@ __device__ static double r_product(const bf16 *x, const byte *w, const void *s, 
             if (IS_NVFP4)
                 part += v * (double)e2m1[code] * (double)(float)((const __nv_fp8_e4m3 *)s)[at / 16];
             else
-                part += v * (double)(float)(bf16)((float)(code - 8) * (float)((const bf16 *)s)[at / 32]);
+                part += v * (code - 8) * (double)(float)((const bf16 *)s)[at / 32];
         }
         sum += part;
     }

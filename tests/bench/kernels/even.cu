@@ -16,6 +16,7 @@
 #include "experts/groups.cuh"
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
+#include "linear/fixed.cuh"
 #include "linear/linear_even.cuh"
 
 #include "harness.h"
@@ -46,24 +47,26 @@ static bf16 *X, *Y;
 /* ---- kernels under test ---- */
 
 #ifndef WIDE
-template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL>
+/* G: F, or its form in fixed point. */
+template <class G, int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS) __cluster_dims__(CL, 1, 1)
     k_even(const bf16 *x, const void *w, const void *s, const void *whole, bf16 *y, int m, int n, int k, int most, int each)
 {
-    stem_linear_even<F, MT, NT, STAGES, WARPS, CL, true, false>(x, w, s, whole, stem_store_plain<bf16>{y, n}, m, n, k, most, each);
+    stem_linear_even<G, MT, NT, STAGES, WARPS, CL, true, false>(x, w, s, whole, stem_store_plain<bf16>{y, n}, m, n, k, most, each);
 }
 
 /* One way to cut a product; BLOCKS is what registers and shared memory leave room for on a multiprocessor, per_sm how many
  * there are. */
-template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> struct config {
+template <class G, int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> struct config {
+    static constexpr int MOST = G::TOKENS * NT;
     int grid, each, smem;
     bool fits;
     config(int m, int n, int k, int per_sm)
     {
-        int chunks = (k + F::CHUNK - 1) / F::CHUNK, count = std::min(m, 8 * NT), tiles = (n + 16 * MT - 1) / (16 * MT);
+        int chunks = (k + G::CHUNK - 1) / G::CHUNK, count = std::min(m, MOST), tiles = (n + 16 * MT - 1) / (16 * MT);
         int clusters = std::min(tiles, CL > 2 ? sms * 10 / 11 / CL * per_sm : sms * per_sm / CL);
-        int ring = WARPS * STAGES * stem_even_stage_bytes<F, MT>;
-        int kept = ((chunks + CL - 1) / CL * count * stem_even_token_bytes<F> + 15) / 16 * 16;
+        int ring = WARPS * STAGES * stem_even_stage_bytes<G, MT>;
+        int kept = ((chunks + CL - 1) / CL * count * stem_even_room<G>::BYTES + stem_even_room<G>::ZEROS + 15) / 16 * 16;
         int slot = count * stem_even_slot_floats<MT> * 4, sum = CL > 1 ? count * 16 * MT * 4 : 0;
         int room = (BLOCKS == 1 ? 227 << 10 : (228 << 10) / BLOCKS - 1024) - ring - kept - (WARPS - 1) * slot;
         grid = clusters * CL;
@@ -71,7 +74,7 @@ template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> struct conf
         fits = room > 0 && each > 0 && chunks >= CL;
         smem = ring + kept + (each + WARPS - 1) * slot + each * sum;
         if (fits)
-            allow(k_even<MT, NT, STAGES, WARPS, BLOCKS, CL>, smem);
+            allow(k_even<G, MT, NT, STAGES, WARPS, BLOCKS, CL>, smem);
     }
     void run(const bf16 *x, const void *w, const void *s, const void *whole, bf16 *y, int m, int n, int k,
              cudaStream_t stream) const
@@ -80,22 +83,23 @@ template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> struct conf
         attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attribute.val.programmaticStreamSerializationAllowed = 1;
         cudaLaunchConfig_t c = {};
-        c.gridDim = dim3(grid, (m + 8 * NT - 1) / (8 * NT));
+        c.gridDim = dim3(grid, (m + MOST - 1) / MOST);
         c.blockDim = dim3(32 * WARPS);
         c.dynamicSmemBytes = smem;
         c.stream = stream;
         c.attrs = &attribute;
         c.numAttrs = early;
-        CHECK(cudaLaunchKernelEx(&c, k_even<MT, NT, STAGES, WARPS, BLOCKS, CL>, x, w, s, whole, y, m, n, k, 8 * NT, each));
+        CHECK(cudaLaunchKernelEx(&c, k_even<G, MT, NT, STAGES, WARPS, BLOCKS, CL>, x, w, s, whole, y, m, n, k, MOST, each));
     }
 };
 
-template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> static void check(int m, int n, int k, int per_sm)
+template <class G, int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> static void check(int m, int n, int k, int per_sm)
 {
-    config<MT, NT, STAGES, WARPS, BLOCKS, CL> c(m, n, k, per_sm);
+    config<G, MT, NT, STAGES, WARPS, BLOCKS, CL> c(m, n, k, per_sm);
     weight w = place(n, k, 3);
     char what[128];
-    snprintf(what, sizeof what, "%s %dx%dx%d mt%d nt%d s%d w%d cl%d each%d grid%d", name, m, n, k, MT, NT, STAGES, WARPS, CL,
+    snprintf(what, sizeof what, "%s%s %dx%dx%d mt%d nt%d s%d w%d cl%d each%d grid%d", name,
+             G::TOKENS == 1 ? " fixed" : "", m, n, k, MT, NT, STAGES, WARPS, CL,
              c.each, c.grid);
     if (!c.fits) {
         printf("does not fit: %s\n", what);
@@ -109,14 +113,14 @@ template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> static void
         CHECK(cudaFree(p));
 }
 
-template <int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> static void time_one(int t, int n, int k)
+template <class G, int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> static void time_one(int t, int n, int k)
 {
     for (int per_sm = 1; per_sm <= BLOCKS; per_sm++) {
-        config<MT, NT, STAGES, WARPS, BLOCKS, CL> c(t, n, k, per_sm);
+        config<G, MT, NT, STAGES, WARPS, BLOCKS, CL> c(t, n, k, per_sm);
         if (!c.fits)
             return;
         char config[64];
-        snprintf(config, sizeof config, "mt%d s%d w%d b%d cl%d p%d r%d", MT, STAGES, WARPS, BLOCKS, CL, per_sm, c.each);
+        snprintf(config, sizeof config, "mt%d s%d w%d b%d cl%d p%d r%d%s", MT, STAGES, WARPS, BLOCKS, CL, per_sm, c.each, G::TOKENS == 1 ? " fixed" : "");
         measure(t, n, k, config, [&](int i, cudaStream_t s) {
             weight w = place(n, k, i);
             c.run(X, w.w, w.s, tensor_scale(), Y, t, n, k, s);

@@ -17,6 +17,7 @@
 #include "experts/one.cuh"
 #include "linear/formats.cuh"
 #include "linear/packed_stream.cuh"
+#include "linear/fixed.cuh"
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 
@@ -68,21 +69,23 @@ constexpr int blocks_for(int mt, int nt, int warps)
     return most / warps > 0 ? most / warps : 1;
 }
 
-template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE>
+/* G: F, or its form in fixed point. WIDTH: tokens of a group. */
+template <class G, int MT, int STAGES, int WARPS, int WIDTH, bool KEEP, bool ONE>
 __global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, 1, WARPS))
     k_up(const bf16 *x, const int *ids, const void *w13, const void *s, const void *whole, bf16 *h, int tokens, int k,
          int experts, int hidden, int inter, int tile, int width)
 {
-    stem_experts_up_packed<F, MT, 1, STAGES, WARPS, STEM_ACT_SILU, KEEP, ONE>(x, ids, w13, s, whole, h, tokens, k, experts,
-                                                                             hidden, inter, tile, width);
+    constexpr int NT = (WIDTH + G::TOKENS - 1) / G::TOKENS;
+    stem_experts_up_packed<G, MT, NT, STAGES, WARPS, STEM_ACT_SILU, KEEP, ONE>(x, ids, w13, s, whole, h, tokens, k, experts,
+                                                                              hidden, inter, tile, width);
 }
-template <int MT, int STAGES, int WARPS, bool ONE>
+template <class G, int MT, int STAGES, int WARPS, int WIDTH, bool ONE>
 __global__ void __launch_bounds__(32 * WARPS, blocks_for(MT, 1, WARPS))
     k_down(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole, bf16 *y,
-           int tokens, int k, int experts, int hidden, int inter, int tile)
+           int tokens, int k, int experts, int hidden, int inter, int tile, int height)
 {
-    stem_experts_down_packed<F, MT, STAGES, WARPS, ONE ? 1 : 2, true, ONE>(
-        h, ids, weight, w2, s, whole, stem_store_plain<bf16>{y, hidden}, tokens, k, experts, hidden, inter, tile);
+    stem_experts_down_packed<G, MT, STAGES, WARPS, WIDTH, true, ONE>(
+        h, ids, weight, w2, s, whole, stem_store_plain<bf16>{y, hidden}, tokens, k, experts, hidden, inter, tile, height);
 }
 
 static bool programmatic; /* launches may start before their predecessor has ended */
@@ -111,43 +114,47 @@ template <class K> static int resident(K *kernel, int threads, int smem)
     return n;
 }
 
-template <int MT, int STAGES, int WARPS, bool KEEP, bool ONE> struct config_up {
-    int width = ONE ? 1 : KEEP ? 2 : 8, smem, per_sm = 0;
+template <class G, int MT, int STAGES, int WARPS, int WIDTH, bool KEEP, bool ONE> struct config_up {
+    int width = WIDTH, smem, per_sm = 0;
     explicit config_up(const shape &d)
     {
-        int kept = KEEP ? (d.hidden + F::CHUNK - 1) / F::CHUNK * width * stem_packed_token_bytes<F> : 0;
-        smem = WARPS * (STAGES * stem_packed_stage_bytes<F, MT> + 2 * width * (16 * MT + 4) * 4) + (kept + 15) / 16 * 16;
+        typedef stem_up_packed_tokens<G, (WIDTH + G::TOKENS - 1) / G::TOKENS, KEEP, const bf16 *> held;
+        int kept = (d.hidden + G::CHUNK - 1) / G::CHUNK * width * held::BYTES + held::ZEROS;
+        smem = WARPS * (STAGES * stem_packed_stage_bytes<G, MT> + 2 * width * (16 * MT + 4) * 4) + (kept + 15) / 16 * 16;
         smem = std::max(smem, d.experts * 4 + 4100);
         if (smem > 221 << 10)
             return;
-        allow(k_up<MT, STAGES, WARPS, KEEP, ONE>, smem);
-        per_sm = resident(k_up<MT, STAGES, WARPS, KEEP, ONE>, 32 * WARPS, smem);
+        allow(k_up<G, MT, STAGES, WARPS, WIDTH, KEEP, ONE>, smem);
+        per_sm = resident(k_up<G, MT, STAGES, WARPS, WIDTH, KEEP, ONE>, 32 * WARPS, smem);
     }
     void run(const bf16 *x, const int *ids, const void *w13, const void *s, const void *whole, bf16 *h, const shape &d,
              cudaStream_t stream) const
     {
         int items = std::min(d.experts, d.tile() * d.k) * ((d.inter + 8 * MT - 1) / (8 * MT));
-        start(k_up<MT, STAGES, WARPS, KEEP, ONE>, dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream, x,
+        start(k_up<G, MT, STAGES, WARPS, WIDTH, KEEP, ONE>, dim3(std::min(items, 132 * per_sm), d.tiles()), 32 * WARPS, smem, stream, x,
               ids, w13, s, whole, h, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile(), width);
     }
 };
 
-template <int MT, int STAGES, int WARPS, bool ONE> struct config_down {
-    int smem, per_sm = 0;
+template <class G, int MT, int STAGES, int WARPS, int WIDTH, bool ONE> struct config_down {
+    int smem, per_sm = 0, height = 16 * MT;
     explicit config_down(const shape &d)
     {
-        smem = std::max(WARPS * STAGES * stem_down_stage_bytes<F, MT, ONE ? 1 : 2>, ONE ? 0 : d.experts * 4 + 4100) +
+        auto rows = [&](int h) { return ((d.hidden + h - 1) / h + 131) / 132 * h; }; /* of a multiprocessor */
+        for (int h = 16 * MT; G::TOKENS == 1 && !IS_NVFP4 && h >= 16 * MT - 8; h -= 4)
+            height = rows(h) < rows(height) ? h : height;
+        smem = std::max(WARPS * stem_down_ring_bytes<G, MT, STAGES, WIDTH>, ONE ? 0 : d.experts * 4 + 4100) +
                WARPS * d.tile() * (16 * MT + 4) * 4 + d.tile() * d.k * 4;
         if (smem > 221 << 10)
             return;
-        allow(k_down<MT, STAGES, WARPS, ONE>, smem);
-        per_sm = resident(k_down<MT, STAGES, WARPS, ONE>, 32 * WARPS, smem);
+        allow(k_down<G, MT, STAGES, WARPS, WIDTH, ONE>, smem);
+        per_sm = resident(k_down<G, MT, STAGES, WARPS, WIDTH, ONE>, 32 * WARPS, smem);
     }
     void run(const bf16 *h, const int *ids, const float *weight, const void *w2, const void *s, const void *whole,
              bf16 *y, const shape &d, cudaStream_t stream) const
     {
-        start(k_down<MT, STAGES, WARPS, ONE>, dim3((d.hidden + 16 * MT - 1) / (16 * MT), d.tiles()), 32 * WARPS, smem, stream,
-              h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile());
+        start(k_down<G, MT, STAGES, WARPS, WIDTH, ONE>, dim3((d.hidden + height - 1) / height, d.tiles()), 32 * WARPS, smem, stream,
+              h, ids, weight, w2, s, whole, y, d.tokens, d.k, d.experts, d.hidden, d.inter, d.tile(), height);
     }
 };
 

@@ -38,7 +38,7 @@ FORMAT = re.compile(r"^(?P<format>\S+)\s+(?P<op>\S+)\s+(?P<shape>\S+)\s+(?P<conf
                     r"\s+early\s+(?P<early>[\d.]+) us\s+\d+ GB/s\s+(?P<early_share>[\d.]+) %")  # fmt: skip
 # attention.cu: "mla h8 k4 t64 s3               T=1   ctx 4096      8.50 us       4.7 MB      555 GB/s   13.5 %"
 ATTENTION = re.compile(r"^(?P<what>\S.*?)\s+T=(?P<t>\d+)\s+ctx\s+(?P<context>\d+)\s+(?P<us>[\d.]+) us\s+[\d.]+ MB\s+\d+ GB/s\s+(?P<share>[\d.]+) %")
-KNOB = re.compile(r"^((nt|mt|r|s|kp|g|cl|w|b|t|k)\d+|kept|read|wgmma),?$")
+KNOB = re.compile(r"^((nt|mt|r|s|kp|g|cl|w|b|t|k)\d+|kept|read|fixed|wgmma),?$")
 
 
 def without_knobs(what):
