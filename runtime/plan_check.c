@@ -38,6 +38,26 @@ static bool fault_here(struct check *c, const char *text)
     return false;
 }
 
+/* Who binds an array takes its shape from `dim` and its size from `bytes`: they have to agree. */
+static bool check_size(struct check *c, uint32_t i)
+{
+    const struct stem_plan_buffer *b = &c->v->buffers[i];
+    uint64_t bits = stem_dtype_bits(b->dtype), none = 0;
+    for (uint32_t d = 0; d < b->rank; d++) {
+        if (b->dim[d] < 0)
+            return fault(c, "buffers", i, "dim", "negative");
+        none |= b->dim[d] == 0;
+    }
+    for (uint32_t d = 0; !none && d < b->rank; d++)
+        if (__builtin_mul_overflow(bits, (uint64_t)b->dim[d], &bits))
+            return fault(c, "buffers", i, "dim", "more elements than memory can have");
+    uint64_t bytes = none ? 0 : bits / 8 + (bits % 8 != 0);
+    if (bytes != b->bytes)
+        return fault(c, "buffers", i, "dim", "these elements have %llu bytes, the buffer has %llu", (unsigned long long)bytes,
+                     (unsigned long long)b->bytes);
+    return true;
+}
+
 static bool check_buffer(struct check *c, uint32_t i)
 {
     const struct stem_plan_buffer *b = &c->v->buffers[i];
@@ -58,7 +78,7 @@ static bool check_buffer(struct check *c, uint32_t i)
     struct stem_sources s;
     if (b->from && (b->kind != STEM_BUFFER_WEIGHT || stem_sources_parse(b->from, b->rank, b->dim, &s)))
         return fault(c, "buffers", i, "from", "no list of the tensors of a weight");
-    return true;
+    return check_size(c, i);
 }
 
 static bool check_operand(struct check *c, uint32_t op, uint32_t i)
@@ -262,6 +282,9 @@ bool stem_plan_check_variant(const struct stem_plan *p, uint32_t variant, char *
     struct check c = {p, &p->variants[variant], place, text, place_size, text_size};
     if (p->n_streams == 0 || p->n_streams > STEM_MAX_STREAMS)
         return fault_here(&c, "between 1 and 256 streams are needed");
+    for (uint32_t i = 0; i < variant && p->n_dims; i++)
+        if (!memcmp(c.v->dim, p->variants[i].dim, p->n_dims * sizeof *c.v->dim))
+            return fault_here(&c, "the same sizes as an earlier variant");
     if (c.v->n_buffers < p->n_external)
         return fault_here(&c, "fewer buffers than n_external");
     if (p->slab_bytes < c.v->slab_bytes)

@@ -79,13 +79,42 @@ static const char *dynamic_shared(const char *s, const char *end, struct stem_ou
     return stop + 1;
 }
 
-/* The kernel as C++: as it is, but for its declarations of dynamic shared memory. */
+static const char *skip_space(const char *p, const char *end)
+{
+    while (p < end && isspace((unsigned char)*p))
+        p++;
+    return p;
+}
+
+static bool word_at(const char *s, const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    return !strncmp(s, word, n) && (s == text || !in_name(s[-1])) && !in_name(s[n]);
+}
+
+/* `asm volatile("griddepcontrol...` at s: its closing parenthesis is at the end of what is returned, since here all that
+ * precedes a kernel has ended and nothing is left to do. NULL if it is something else. */
+static const char *early_launch(const char *s, const char *text, const char *end)
+{
+    const char *p = s + (word_at(s, text, "asm") ? 3 : word_at(s, text, "__asm__") ? 7 : 0);
+    if (p == s)
+        return NULL;
+    p = skip_space(p, end);
+    p = skip_space(p + (word_at(p, text, "volatile") ? 8 : word_at(p, text, "__volatile__") ? 12 : 0), end);
+    if (p == end || *p != '(')
+        return NULL;
+    p = skip_space(p + 1, end);
+    static const char what[] = "\"griddepcontrol.";
+    const char *close = (size_t)(end - p) < sizeof what || strncmp(p, what, sizeof what - 1) ? NULL : memchr(p, ')', (size_t)(end - p));
+    return close ? close + 1 : NULL;
+}
+
+/* The kernel as C++: as it is, but for its declarations of dynamic shared memory and what early launches need. */
 static void print_text(const char *text, size_t len, struct stem_out *o)
 {
     const char *s = text, *end = text + len;
     while (s < end) {
-        bool word = !strncmp(s, "extern", 6) && (s == text || !in_name(s[-1])) && !in_name(s[6]);
-        const char *after = word ? dynamic_shared(s, end, o) : NULL;
+        const char *after = word_at(s, text, "extern") ? dynamic_shared(s, end, o) : early_launch(s, text, end);
         if (!after)
             stem_out_char(o, *s);
         s = after ? after : s + 1;

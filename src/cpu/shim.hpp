@@ -127,6 +127,8 @@ static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 static inline void stem_wait() {}
 static inline void stem_launch_dependents() {}
+static inline void cudaGridDependencySynchronize() {}
+static inline void cudaTriggerProgrammaticLaunchCompletion() {}
 
 template <typename T> static T stem_exchange(T value, unsigned lane, bool valid)
 {

@@ -111,6 +111,38 @@ static void kernel_names(struct stem_module *m, const struct stem_ast_param *p)
     }
 }
 
+/* True if the body has one of the words outside of comments; in a string, too, since that is what asm takes. */
+static bool body_has(const char *s, size_t len, const char *const *words, size_t n)
+{
+    const char *end = s + len;
+    while (s < end) {
+        if (*s == '/' && end - s > 1 && s[1] == '/') {
+            const char *line = memchr(s, '\n', (size_t)(end - s));
+            s = line ? line : end;
+        } else if (*s == '/' && end - s > 1 && s[1] == '*') {
+            for (s += 2; s < end && !(*s == '*' && end - s > 1 && s[1] == '/');)
+                s++;
+        }
+        for (size_t i = 0; i < n && s < end; i++)
+            if ((size_t)(end - s) >= strlen(words[i]) && !memcmp(s, words[i], strlen(words[i])))
+                return true;
+        s += s < end;
+    }
+    return false;
+}
+
+/* `waits` lets the kernel start before its predecessor has ended: without a wait in its code that is a race. */
+static void kernel_waits(struct stem_module *m, const struct stem_item *it)
+{
+    static const char *const words[] = {"stem_wait", "griddepcontrol.wait", "cudaGridDependencySynchronize"};
+    const char *body = m->ast->source->text + it->code.begin;
+    if (!it->waits || body_has(body, it->code.end - it->code.begin, words, sizeof words / sizeof *words))
+        return;
+    stem_error(m->diags, STEM_E_NO_WAIT, it->id.span, "'%s' says `waits`, and nothing in its body waits",
+               stem_name(m, it->id.name));
+    stem_diag_help(m->diags, "call stem_wait() before the first access to an operand, or take `waits` away");
+}
+
 static void call_params(struct stem_module *m, const struct stem_callable *f)
 {
     bool kernel = f->item->kind == STEM_I_KERNEL, writes = false;
@@ -270,6 +302,7 @@ void stem_check_signature(struct stem_module *m, struct stem_callable *f)
     if (it->kind == STEM_I_KERNEL) {
         kernel_names(m, it->params);
         kernel_names(m, it->scalars);
+        kernel_waits(m, it);
         launch(m, f);
     }
 }

@@ -101,6 +101,10 @@ expect 1 "bad.stem:2:47: error: .*\[STEM1203\]" compile "$work/bad.stem"
 expect 1 "did you mean 'rmsnorm'" compile "$work/bad.stem"
 printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(1) {{\n  y[0] = x[0]\n}}\nmodel m(x: f32[4]) -> f32[4] { return k(x); }\n' >"$work/bad.stem"
 expect 1 'bad.stem:3: error: the host.s compiler does not compile this inline kernel: expected' run --device=cpu "$work/bad.stem" # not a line of the unit
+for wait in 'stem_wait();' 'asm volatile("griddepcontrol.wait;" ::: "memory");' 'cudaGridDependencySynchronize();'; do
+    printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(4) waits {{\n%s y[threadIdx.x] = x[threadIdx.x]; }}\nmodel m(x: f32[4]) -> f32[4] { return k(exp(x)); }\n' "$wait" >"$work/waits.stem"
+    expect 0 'bit for bit' run --device=cpu "$work/waits.stem"
+done
 printf '\377\000\001{{{' >"$work/bytes.stem"
 expect 1 'STEM10' compile "$work/bytes.stem"
 printf '\357\273\277module m; model f(x: f32[4]) -> f32[4] { return x + 1.0; }' >"$work/bom.stem"
@@ -132,6 +136,9 @@ if command -v python3 >/dev/null; then
     python3 -c 'import json, sys; p = json.load(open(sys.argv[1])); p["variants"] = []; json.dump(p, open(sys.argv[2], "w"))' \
         "$work/a/dual_stream_moe.plan.json" "$work/novariant.json"
     expect 1 'no variant' verify "$work/novariant.json"
+    python3 -c 'import json, sys; p = json.load(open(sys.argv[1])); p["variants"][1] = p["variants"][0]; json.dump(p, open(sys.argv[2], "w"))' \
+        "$work/a/dual_stream_moe.plan.json" "$work/twice.json"
+    expect 1 'variants\[1\]: the same sizes as an earlier variant' verify "$work/twice.json"
 fi
 
 # ---- the textual program: printed, read back, the same ----

@@ -171,7 +171,8 @@ static struct stem_plan *rich(void)
                                            .line = 7,
                                            .low = -2,
                                            .high = INT64_MAX};
-    buffers[1] = (struct stem_plan_buffer){.name = "t", .bytes = 64, .align = 256, .offset = 256, .dtype = STEM_U8};
+    buffers[1] = (struct stem_plan_buffer){
+        .name = "t", .bytes = 64, .align = 256, .offset = 256, .dtype = STEM_U8, .rank = 1, .dim = {64}};
     struct stem_plan_op *ops = stem_plan_alloc(p, v->n_ops * sizeof *ops);
     memcpy(ops, v->ops, v->n_ops * sizeof *ops);
     struct stem_plan_operand *operands = stem_plan_alloc(p, 3 * sizeof *operands);
@@ -270,6 +271,10 @@ static void faults_are_located(void)
         {"\"stride\":[8,1]", "\"stride\":[1]",
          "variants[0].ops[0].operands[0].stride: as many as dimensions are needed"},
         {"\"dim\":[3,8]", "\"dim\":[1,1,1,1,1,1,1]", "variants[0].ops[0].operands[0].dim: too many dimensions"},
+        {"\"dim\":[4,8]", "\"dim\":[4,7]", "variants[0].buffers[0].dim: these elements have 56 bytes, the buffer has 64"},
+        {"\"dim\":[4,8]", "\"dim\":[4,0]", "variants[0].buffers[0].dim: these elements have 0 bytes, the buffer has 64"},
+        {"\"dim\":[4,8]", "\"dim\":[4611686018427387904,4,4611686018427387912]",
+         "variants[0].buffers[0].dim: more elements than memory can have"},
         {"\"align\":256", "\"align\":24", "variants[0].buffers[1].align: not a power of two"},
         {"\"offset\":256", "\"offset\":512", "variants[0].buffers[1].offset: beyond the slab"},
         {"\"kind\":\"state\"", "\"kind\":\"temp\",\"offset\":0",
