@@ -20,6 +20,11 @@ for name in plan.json A.plan.json B.plan.json A B; do cp dual_stream_moe.plan.js
 cp dual_stream_moe.dot graph.dot
 cp dual_stream_moe.trace.json moe.json
 echo '{"mainstem_costs":1,"gpus":[]}' >costs.json
+# The tutorial's programs have the names of their modules.
+awk '/^```stem$/ { getline; file = $2; sub(";", ".stem", file); print >file; next } /^```/ { file = "" } file { print >file }' \
+    "$SRCDIR/docs/tutorial.md"
+"$MAINSTEM" compile -q two.stem -o . --emit=trace || exit 99
+cp two.trace.json two.json
 
 n=0 failed=0
 while read -r line; do

@@ -131,21 +131,28 @@ static void examples(void)
     }
 }
 
-static void language_reference(void)
+/* Every block that is marked as a program and not as a wrong one. */
+static void check_document(const char *name, int at_least)
 {
     size_t len = 0;
-    char *text = front_read("docs/language.md", &len);
+    char *text = front_read(name, &len);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
     int n = 0;
     for (char *p = text; (p = strstr(p, "```stem\n")) != NULL; n++) {
         p += 8;
         char *end = strstr(p, "```");
         CU_ASSERT_PTR_NOT_NULL_FATAL(end);
-        check_text("docs/language.md", p, (size_t)(end - p));
+        check_text(name, p, (size_t)(end - p));
         p = end + 3;
     }
-    CU_ASSERT(n >= 5);
+    CU_ASSERT(n >= at_least);
     free(text);
+}
+
+static void documents(void)
+{
+    check_document("docs/language.md", 5);
+    check_document("docs/tutorial.md", 5);
 }
 
 /* ---- expanding ---- */
@@ -308,6 +315,6 @@ static void many_layers(void)
 
 UNIT_MAIN("front", {"printing and reading trees", print_and_read}, {"forms of the tree", tree_forms},
           {"a source that is too large", large_source}, {"a layer that is too large", large_layer}, {"examples", examples},
-          {"the language reference", language_reference}, {"expanding", expanding},
+          {"the documents", documents}, {"expanding", expanding},
           {"external buffers", same_externals}, {"many layers", many_layers},
           {"split slices", split_slices})
