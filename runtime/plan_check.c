@@ -276,6 +276,29 @@ static bool check_edges(struct check *c)
     return true;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct stem_plan_buffer *const *)a)->name, (*(const struct stem_plan_buffer *const *)b)->name);
+}
+
+/* A caller binds external buffers by name: of two with one name it could reach only one. */
+static bool check_names(struct check *c)
+{
+    uint32_t n = c->p->n_external, twice = STEM_NONE;
+    const struct stem_plan_buffer **all = malloc((n + (size_t)1) * sizeof *all);
+    if (!all)
+        return fault_here(c, "out of memory");
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = &c->v->buffers[i];
+    qsort(all, n, sizeof *all, by_name);
+    for (uint32_t i = 1; i < n && twice == STEM_NONE; i++)
+        if (!by_name(&all[i - 1], &all[i]))
+            twice = (uint32_t)((all[i] > all[i - 1] ? all[i] : all[i - 1]) - c->v->buffers);
+    free(all);
+    return twice == STEM_NONE || fault(c, "buffers", twice, "name", "another external buffer is called '%s', too",
+                                       c->v->buffers[twice].name);
+}
+
 bool stem_plan_check_variant(const struct stem_plan *p, uint32_t variant, char *place, size_t place_size, char *text,
                              size_t text_size)
 {
@@ -292,6 +315,8 @@ bool stem_plan_check_variant(const struct stem_plan *p, uint32_t variant, char *
     for (uint32_t i = 0; i < c.v->n_buffers; i++)
         if (!check_buffer(&c, i))
             return false;
+    if (variant == 0 && !check_names(&c)) /* the others have those of the first */
+        return false;
     for (uint32_t i = 0; i < c.v->n_ops; i++)
         if (!check_op(&c, i))
             return false;

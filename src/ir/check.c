@@ -38,6 +38,32 @@ static const char *check_buffer(const struct stem_program *p, uint32_t i)
     return NULL;
 }
 
+/* Callers find external buffers by name. */
+static int by_name(const void *a, const void *b)
+{
+    const struct stem_buffer *x = *(const struct stem_buffer *const *)a, *y = *(const struct stem_buffer *const *)b;
+    if (x->name.n != y->name.n)
+        return x->name.n < y->name.n ? -1 : 1;
+    return x->shape.buffer < y->shape.buffer ? -1 : x->shape.buffer > y->shape.buffer;
+}
+
+static const char *check_names(const struct stem_program *p)
+{
+    STEM_VEC(const struct stem_buffer *) all = {0};
+    const char *fault = NULL;
+    for (uint32_t i = 0; i < p->buffers.len && p->buffers.at[i].kind != STEM_BUFFER_TEMP; i++)
+        stem_vec_push(&all, &p->buffers.at[i]);
+    if (all.len > 1)
+        qsort(all.at, all.len, sizeof *all.at, by_name);
+    for (uint32_t i = 1; i < all.len && !fault; i++)
+        if (all.at[i]->name.n == all.at[i - 1]->name.n)
+            fault = FAULT(p, "b%u and b%u are both called '%s', and callers find them by name",
+                          all.at[i - 1]->shape.buffer, all.at[i]->shape.buffer,
+                          stem_sym_str(p->strings, all.at[i]->name));
+    stem_vec_free(&all);
+    return fault;
+}
+
 static bool tensor_fits(const struct stem_tensor *t, uint64_t bytes)
 {
     struct stem_tensor plain;
@@ -337,6 +363,8 @@ const char *stem_program_check(const struct stem_program *p)
         fault = check_decl(p, i);
     for (uint32_t i = 0; i < p->buffers.len && !fault; i++)
         fault = check_buffer(p, i);
+    if (!fault)
+        fault = check_names(p);
     for (uint32_t i = 0; i < p->values.len && !fault; i++)
         fault = check_value(p, i);
     struct stem_dims *dims = stem_dims_new();

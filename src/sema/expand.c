@@ -314,6 +314,7 @@ struct stem_program *stem_expand(const struct stem_module *m, const struct stem_
     stem_vec_free(&x.names);
     stem_vec_free(&x.external);
     stem_vec_free(&x.seen);
+    stem_vec_free(&x.taken);
     stem_vec_free(&x.latest);
     stem_vec_free(&x.after);
     stem_vec_free(&x.indices.v);

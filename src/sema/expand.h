@@ -13,6 +13,12 @@ struct stem_bound {
     struct stem_value_id value;
 };
 
+/* Who has the name of an external buffer. */
+struct stem_taken {
+    const char *what; /* "input"; NULL: nobody */
+    struct stem_span span;
+};
+
 struct stem_expander {
     struct stem_module *m;
     struct stem_program *p;
@@ -27,6 +33,7 @@ struct stem_expander {
     struct stem_sym path;                    /* its instance, "block[1].moe[3]"; 0: the model */
     STEM_VEC(struct stem_value_id) external; /* by symbol number: first value of a weight or state */
     STEM_VEC(bool) seen;                     /* by symbol number: an instance whose externals exist */
+    STEM_VEC(struct stem_taken) taken;       /* by symbol number */
     STEM_VEC(struct stem_value_id) latest;   /* by buffer number: latest version of an external buffer */
     STEM_VEC(struct stem_op_id) after;
     const struct stem_x *returned; /* the expressions of `return`, NULL: not yet */

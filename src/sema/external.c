@@ -25,12 +25,38 @@ static struct stem_value_id *slot(struct stem_expander *x, struct stem_sym s)
     return &x->external.at[s.n];
 }
 
+/* Whoever runs the program finds its tensors by their names alone, so no two have one. */
+static bool take_name(struct stem_expander *x, enum stem_buffer_kind kind, struct stem_sym name, struct stem_span span)
+{
+    static const char *const what[] = {[STEM_BUFFER_INPUT] = "input",
+                                       [STEM_BUFFER_OUTPUT] = "result",
+                                       [STEM_BUFFER_WEIGHT] = "weight",
+                                       [STEM_BUFFER_STATE] = "state"};
+    const char *text = stem_name(x->m, name);
+    while (x->taken.len <= name.n)
+        stem_vec_push(&x->taken, (struct stem_taken){0});
+    struct stem_taken *old = &x->taken.at[name.n];
+    if (!old->what) {
+        *old = (struct stem_taken){what[kind], span};
+        return true;
+    }
+    stem_error(x->diags, STEM_E_REDEFINED, span, "the %s '%s' has the name of the model's %s '%s'", what[kind], text,
+               old->what, text);
+    stem_diag_label(x->diags, old->span, "the %s is declared here", old->what);
+    if (kind == STEM_BUFFER_OUTPUT)
+        stem_diag_help(x->diags, "name the result otherwise, -> (%s_out: ...); what is written to an `inout` input needs "
+                                 "no result: it is in the caller's memory", text);
+    else
+        stem_diag_help(x->diags, "name one of them otherwise; a result without a name is `out`, or `out0`, `out1`, ...");
+    return false;
+}
+
 static struct stem_value_id add(struct stem_expander *x, enum stem_buffer_kind kind, struct stem_sym name,
                                 const struct stem_type *t, struct stem_span span)
 {
     int64_t dim[STEM_MAX_RANK];
     x->b.span = span;
-    if (!stem_type_dims(x->eval.dims, t, dim)) {
+    if (!take_name(x, kind, name, span) || !stem_type_dims(x->eval.dims, t, dim)) {
         x->failed = true;
         return STEM_NO_VALUE;
     }
@@ -160,7 +186,15 @@ static void statements(struct scan *s, const struct stem_stmt *stmt)
 
 /* ---- inputs and outputs ---- */
 
-/* The result's name, "out" or "out0", "out1", ...; never a parameter's. */
+static bool is_param(const struct stem_callable *f, struct stem_sym name)
+{
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next)
+        if (stem_sym_eq(p->id.name, name))
+            return true;
+    return false;
+}
+
+/* The result's name, "out" or "out0", "out1", ...; one that is made up is never a parameter's. */
 static struct stem_sym output_name(struct stem_expander *x, const struct stem_callable *f,
                                    const struct stem_ast_param *r, uint32_t i)
 {
@@ -172,9 +206,8 @@ static struct stem_sym output_name(struct stem_expander *x, const struct stem_ca
     else
         snprintf(text, sizeof text, "out%u", i);
     struct stem_sym s = stem_intern(x->m->strings, text);
-    for (const struct stem_ast_param *p = f->item->params; p; p = p->next)
-        if (stem_sym_eq(p->id.name, s))
-            return stem_intern_printf(x->m->strings, "%s_", text);
+    while (is_param(f, s))
+        s = stem_intern_printf(x->m->strings, "%s_", stem_name(x->m, s));
     return s;
 }
 

@@ -192,6 +192,8 @@ static const struct {
     {P "buffer b0 input \"x\" f32[100000000, 100000000];", "1:34 4004 a tensor of 2^48 elements or more"},
     {P "buffer b0 input \"x\" f32[1,1,1,1,1,1,1];", "1:50 4004 more than 6 sizes"},
     {P "buffer b0 input \"x\" f32[4] align 3;", "0:0 4005 not a sound program: b0: alignment 3"},
+    {P "buffer b0 input \"x\" f32[4]; buffer b1 weight \"y\" f32[4]; buffer b2 output \"x\" f32[4];",
+     "0:0 4005 not a sound program: b0 and b2 are both called 'x', and callers find them by name"},
     {P "buffer b0 temp \"x\" f32[4]; buffer b1 input \"y\" f32[4];",
      "0:0 4005 not a sound program: b1: an external buffer after a temporary one"},
     {P "value v0 \"x\" b0;", "1:27 4002 b0 does not exist (yet)"},
