@@ -239,6 +239,24 @@ static void sort_deps(struct stem_program *p, struct stem_arena *scratch)
     p->sched.deps.len = kept;
 }
 
+/* What a later segment reads was overwritten before the break, unless `after` or a resource asks for the impossible. */
+static void segment_error(const struct stem_program *p, const struct stem_dep *d, struct stem_diags *diags)
+{
+    const struct stem_op *from = stem_op_at(p, d->from), *to = stem_op_at(p, d->to);
+    const char *first = stem_op_label(p, d->from), *then = stem_op_label(p, d->to);
+    if (d->kind != STEM_DEP_ANTI || d->value.n == STEM_NONE) {
+        stem_error(diags, STEM_E_SEGMENT_ORDER, to->span, "'%s' has to wait for '%s', which runs in a later segment",
+                   then, first);
+        stem_diag_label(diags, from->span, "this runs after the break");
+        return;
+    }
+    const char *old = stem_sym_str(p->strings, stem_value_at(p, d->value)->name);
+    stem_error(diags, STEM_E_SEGMENT_ORDER, to->span,
+               "'%s' overwrites '%s', which '%s' reads after the break", then, old, first);
+    stem_diag_label(diags, from->span, "here it is read, in a later segment");
+    stem_diag_help(diags, "keep what it was, old = copy(%s) before it is overwritten, and read that after the break", old);
+}
+
 static void check_segments(const struct stem_program *p, struct stem_diags *diags)
 {
     for (uint32_t i = 0; i < p->sched.deps.len; i++) {
@@ -246,9 +264,7 @@ static void check_segments(const struct stem_program *p, struct stem_diags *diag
         const struct stem_op *from = stem_op_at(p, d->from), *to = stem_op_at(p, d->to);
         if (from->segment <= to->segment)
             continue;
-        stem_error(diags, STEM_E_SEGMENT_ORDER, to->span, "'%s' has to wait for '%s', which runs in a later segment",
-                   stem_op_label(p, d->to), stem_op_label(p, d->from));
-        stem_diag_label(diags, from->span, "this runs after the break");
+        segment_error(p, d, diags);
     }
 }
 

@@ -436,8 +436,9 @@ static void buffers(void)
         {"pins against the segments",
          "input i; state x; f inout{x>y}; | g R{x} W{z}",
          {0},
-         "mainstem: error: 'f' has to wait for 'g', which runs in a later segment [STEM2002]\n"
-         "mainstem: note: this runs after the break\n"},
+         "mainstem: error: 'f' overwrites 'x', which 'g' reads after the break [STEM2002]\n"
+         "mainstem: note: here it is read, in a later segment\n"
+         "      = help: keep what it was, old = copy(x) before it is overwritten, and read that after the break\n"},
         {"a resource keeps two ops apart",
          "input i; a R{i} W{x} us=3; b R{x} W{y} after{a}; c res{r} R{i} W{u}; d res{r} R{i} W{v}",
          {0},

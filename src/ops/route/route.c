@@ -24,25 +24,40 @@ static bool bad_attr(struct stem_infer *c, const char *text)
     return false;
 }
 
+static bool bad_int(struct stem_infer *c, const char *text, int64_t value)
+{
+    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: %s, not %lld", text, (long long)value);
+    return false;
+}
+
 static bool check_attrs(struct stem_infer *c)
 {
     int64_t k = int_attr(c->attrs, "k"), groups = int_attr(c->attrs, "groups"),
             top = int_attr(c->attrs, "top_groups"), e;
     if (k < 1 || k > STEM_ROUTE_MAX_K)
-        return bad_attr(c, "k is at least 1 and at most 32");
+        return bad_int(c, "k is at least 1 and at most 32", k);
     if (groups < 1 || groups > 32)
-        return bad_attr(c, "groups is at least 1 and at most 32");
+        return bad_int(c, "groups is at least 1 and at most 32", groups);
     if (top < 0 || top > groups)
-        return bad_attr(c, "top_groups is at least 1 and at most groups");
+        return bad_int(c, "top_groups is at least 1 and at most groups", top);
     if (!stem_dim_value(c->dims, c->in[0].dim[1], &e))
         return bad_attr(c, "the number of experts must be a constant");
     if (e > STEM_ROUTE_MAX_EXPERTS)
-        return bad_attr(c, "at most 1024 experts");
-    if (e % groups)
-        return bad_attr(c, "groups must divide the number of experts");
-    if (k > e / groups * (top ? top : groups))
-        return bad_attr(c, "k is larger than the number of experts that may be chosen");
-    return true;
+        return bad_int(c, "at most 1024 experts", e);
+    if (e % groups) {
+        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: groups = %lld must divide the number of experts, %lld",
+                   (long long)groups, (long long)e);
+        return false;
+    }
+    int64_t most = e / groups * (top ? top : groups);
+    if (k <= most)
+        return true;
+    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: k = %lld is larger than the number of experts that may be chosen, %lld",
+               (long long)k, (long long)most);
+    if (top && top < groups)
+        stem_diag_help(c->diags, "those of top_groups = %lld of %lld groups of %lld", (long long)top, (long long)groups,
+                       (long long)(e / groups));
+    return false;
 }
 
 static bool infer(struct stem_infer *c)
