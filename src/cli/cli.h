@@ -52,6 +52,8 @@ void stem_cli_compile_init(struct stem_cli_compile *c);
 void stem_cli_compile_free(struct stem_cli_compile *c);
 /* Compiles and prints diagnostics to stderr. NULL if there were errors, with *status the exit status. */
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
+/* The error for a program without a plan: which option is why, and `so`, what comes of it. */
+void stem_cli_no_plan(const struct stem_cli_compile *c, const char *so);
 /* For a command that needs what the passes make: false after an error message if options leave some of them out. */
 bool stem_cli_whole(const struct stem_cli_compile *c);
 /* For what an option would have no effect on: false after an error message if one of `names` (NULL-terminated) was given. */
@@ -86,6 +88,8 @@ int stem_cli_word(struct argp_state *state, const char *arg, const char *what, c
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes a whole file, atomically (by rename); false after an error message. */
 bool stem_cli_write(const char *path, const void *data, size_t len);
+/* Notes a file that the command reads: stem_cli_write and stem_cli_can_write refuse it, under whatever name. */
+void stem_cli_reads(const char *path);
 /* For what is written after a long run: false after the same message as stem_cli_write's would be, if that is bound to fail. */
 bool stem_cli_can_write(const char *path);
 /* `1234567` as "1.18 MiB". Static buffers, eight in turn: for use within one printf. */

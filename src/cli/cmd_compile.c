@@ -168,7 +168,7 @@ int stem_cmd_compile(int argc, char **argv)
         if (c.dir)
             status = write_files(&c, r->plan);
     } else if (r && c.dir) {
-        stem_cli_error("there is no plan after --stop-after=%s: nothing was written", c.compile.args.stop_after);
+        stem_cli_no_plan(&c.compile, "nothing was written");
         status = STEM_EXIT_USAGE;
     }
     stem_compiled_free(r);

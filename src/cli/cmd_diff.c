@@ -48,6 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (d->n == 2)
             argp_error(state, "two files, not more");
         d->path[d->n++] = arg;
+        stem_cli_reads(arg);
         return 0;
     case ARGP_KEY_END:
         if (d->n == 1 && d->n_to)

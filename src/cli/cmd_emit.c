@@ -200,7 +200,7 @@ int stem_cmd_emit(int argc, char **argv)
     if (r && r->plan) {
         status = emit(&e, r->plan);
     } else if (r) {
-        stem_cli_error("there is no plan after --stop-after=%s: nothing was written", e.compile.args.stop_after);
+        stem_cli_no_plan(&e.compile, "nothing was written");
         status = STEM_EXIT_USAGE;
     }
     stem_compiled_free(r);

@@ -42,6 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (l->path)
             argp_error(state, "one file at a time ('%s' and '%s')", l->path, arg);
         l->path = arg;
+        stem_cli_reads(arg);
         return 0;
     case ARGP_KEY_END:
         if (!l->path)

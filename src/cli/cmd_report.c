@@ -41,6 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_TRACE:
         r->trace = arg;
+        stem_cli_reads(arg);
         return 0;
     case OPT_OPEN:
         r->open = true;

@@ -104,6 +104,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_WEIGHTS:
         r->weights = stem_xrealloc(r->weights, (r->n_weights + 1) * sizeof *r->weights);
         r->weights[r->n_weights++] = arg;
+        stem_cli_reads(arg);
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }

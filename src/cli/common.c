@@ -202,7 +202,10 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     case OPT_VERIFY_EACH: c->verify_each = true; return 0;
     case OPT_NO_VERIFY: c->args.no_verify = true; return 0;
     case OPT_TIME: c->time_passes = true; return 0;
-    case OPT_COSTS: c->costs = arg; return 0;
+    case OPT_COSTS:
+        c->costs = arg;
+        stem_cli_reads(arg);
+        return 0;
     case OPT_EXPLAIN_STREAMS: c->explain_streams = true; return 0;
     case OPT_LIST: c->list_passes = true; return 0;
     case OPT_REMARKS:
@@ -255,6 +258,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (c->args.path)
             argp_error(state, "one file at a time ('%s' and '%s')", c->args.path, arg);
         c->args.path = arg;
+        stem_cli_reads(arg);
         return 0;
     case ARGP_KEY_END:
         if (c->list_passes) {
@@ -311,8 +315,38 @@ const char *stem_cli_count(uint64_t n)
     return s;
 }
 
+/* ---- what a command reads, it does not write ---- */
+
+static struct {
+    dev_t device;
+    ino_t node;
+} inputs[64];
+static uint32_t n_inputs;
+
+void stem_cli_reads(const char *path)
+{
+    struct stat s;
+    if (n_inputs < sizeof inputs / sizeof *inputs && strcmp(path, "-") && !stat(path, &s) && S_ISREG(s.st_mode)) {
+        inputs[n_inputs].device = s.st_dev;
+        inputs[n_inputs++].node = s.st_ino;
+    }
+}
+
+static bool is_input(const char *path)
+{
+    struct stat s;
+    for (uint32_t i = stat(path, &s) ? n_inputs : 0; i < n_inputs; i++)
+        if (inputs[i].device == s.st_dev && inputs[i].node == s.st_ino) {
+            stem_cli_error("'%s' is what this command reads: it is not overwritten", path);
+            return true;
+        }
+    return false;
+}
+
 bool stem_cli_can_write(const char *path)
 {
+    if (is_input(path))
+        return false;
     char dir[PATH_MAX] = ".";
     struct stat there;
     const char *slash = strrchr(path, '/');
@@ -330,6 +364,8 @@ bool stem_cli_write(const char *path, const void *data, size_t len)
 {
     char temp[PATH_MAX], end[32] = "";
     struct stat there;
+    if (is_input(path))
+        return false;
     bool exists = !stat(path, &there), special = exists && !S_ISREG(there.st_mode); /* /dev/null is not to be replaced */
     if (exists && S_ISDIR(there.st_mode)) {
         stem_cli_error("cannot write '%s': %s", path, strerror(EISDIR));

@@ -213,6 +213,12 @@ bool stem_cli_whole(const struct stem_cli_compile *c)
     return false;
 }
 
+void stem_cli_no_plan(const struct stem_cli_compile *c, const char *so)
+{
+    const char *passes = c->args.stop_after ? NULL : c->args.passes;
+    stem_cli_error("there is no plan after --%s=%s: %s", passes ? "passes" : "stop-after", passes ? passes : c->args.stop_after, so);
+}
+
 bool stem_cli_takes(const struct stem_cli_compile *c, const char *const *names, const char *why)
 {
     for (uint32_t i = 0; i < c->n_given; i++)

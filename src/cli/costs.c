@@ -16,6 +16,8 @@ char *stem_cli_costs_path(void)
 {
     const char *set = getenv("MAINSTEM_COSTS"), *cache = getenv("MAINSTEM_CACHE"), *base = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
+    if (set && !strcmp(set, "none"))
+        set = NULL;
     const char *dir = set && *set ? "" : cache && *cache ? cache : base && *base ? base : home ? home : ".";
     const char *rest = set && *set       ? set
                        : cache && *cache ? "/costs.json"
@@ -59,11 +61,16 @@ bool stem_cli_costs_load(struct stem_cli_compile *c, struct stem_costs **costs, 
     struct stem_options *o = &c->args.options;
     *costs = NULL;
     o->costs = NULL;
-    if (c->costs && !strcmp(c->costs, "none"))
+    const char *set = getenv("MAINSTEM_COSTS"); /* as good as the option: a slip in it is not to go unseen */
+    const char *name = c->costs ? c->costs : set && *set ? set : NULL;
+    if (name && !strcmp(name, "none"))
         return true;
     char *path = c->costs ? NULL : stem_cli_costs_path();
-    const char *set = getenv("MAINSTEM_COSTS"); /* as good as the option: a slip in it is not to go unseen */
-    bool named = c->costs || (set && *set), there = path && !access(path, F_OK);
+    bool named = name != NULL, there = path && !access(path, F_OK);
+    if (!named && !there) { /* nothing is tuned, and a cache that cannot be is nothing that this needs */
+        free(path);
+        return true;
+    }
     *costs = stem_cli_costs_read(c->costs ? c->costs : path, !named, status);
     if (!*costs && path)
         fprintf(stderr, "  %s--costs=none goes on without it; 'mainstem tune' makes it%s\n",

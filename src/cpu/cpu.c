@@ -281,7 +281,8 @@ static bool run_in_place(struct stem_cpu *c, uint32_t variant, const struct stem
         c->watch->n = 0;
     }
     ok = ok && run_op(kernel, fn, op, data, c->watch, error);
-    if (ok && c->watch)
+    bool short_of_memory = !ok && error && *error && strstr(*error, "out of memory");
+    if (c->watch && (ok || short_of_memory)) /* who watches takes a failure in here for the op's own */
         c->watch->plan = NULL;
     free(data);
     return ok || fail_op(error, c->plan, op);
