@@ -25,20 +25,22 @@
 
 /* ---- linear ---- */
 
-template <class E, class O, int NT, int STAGES, int KP, int G, int CL> static void linear(int m, int n, int k)
+template <class E, class O, int NT, int STAGES, int KP, int G, int CL, int ROWS = 8, bool WHOLE = false>
+static void linear(int m, int n, int k)
 {
     array<E> x(m * k, 1), w(n * k, 1);
     array<O> want(m * n);
     reference("linear").operand(x.data(), {m, k}).operand(w.data(), {n, k}).operand(want.data(), {m, n}).run(1);
-    unsigned warps = KP * G, items = (n + 16 * G - 1) / (16 * G), blocks = items > 3 ? 3 : items;
-    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);
+    unsigned warps = KP * G, items = (n + 16 * G - 1) / (16 * G), blocks = items > 3 && !WHOLE ? 3 : items;
+    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT, ROWS> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 + 16 : 0);
     array<O> y[2] = {array<O>(m * n), array<O>(m * n)};
     for (array<O> &out : y)
         emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
-            stem_linear<E, O, NT, STAGES, KP, G, CL, true>(x.data(), w.data(), out.data(), m, n, k);
+            stem_linear_to<E, NT, STAGES, KP, G, CL, true, false, ROWS, WHOLE>(x.data(), w.data(), stem_store_plain<O>{out.data(), n},
+                                                                               m, n, k);
         });
     char what[128];
-    snprintf(what, sizeof what, "linear %dx%dx%d nt%d s%d kp%d g%d cl%d", m, n, k, NT, STAGES, KP, G, CL);
+    snprintf(what, sizeof what, "linear %dx%dx%d nt%d r%d s%d kp%d g%d cl%d", m, n, k, NT, ROWS, STAGES, KP, G, CL);
     compare(what, y[0], want, y[1], bound_of((O *)0));
 }
 
@@ -125,7 +127,7 @@ template <int NT, int STAGES, int KP, int G, int CL, bool PAIR> static void line
         .operand(x.data(), {m, k}).operand(w.data(), {n, k}).absent().absent().absent().operand(more.data(), {m, columns})
         .operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     unsigned warps = KP * G, items = (columns + each - 1) / each, blocks = items > 3 ? 3 : items;
-    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 : 0);
+    size_t smem = warps * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? G * NT * 8 * 16 * 4 + 16 : 0);
     array<bf16> y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)}, plain(m * columns);
     for (array<bf16> &out : y)
         emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
@@ -443,6 +445,12 @@ int main()
         linear<bf16, bf16, 1, 4, 8, 1, 1>(m, 41, 200);
     linear<bf16, float, 1, 2, 4, 2, 1>(2, 100, 136);
     linear<bf16, bf16, 1, 2, 2, 1, 4>(5, 40, 600);
+    linear<bf16, bf16, 1, 1, 4, 1, 2, 1>(1, 40, 504);
+    linear<bf16, bf16, 1, 3, 2, 1, 8, 2>(2, 90, 2000);
+    linear<__half, float, 1, 4, 4, 2, 1, 4>(3, 70, 704);
+    linear<bf16, bf16, 1, 4, 4, 1, 1, 1, true>(1, 70, 1000);
+    linear<bf16, float, 1, 2, 2, 2, 4, 8, true>(7, 70, 1000);
+    linear<bf16, bf16, 2, 3, 8, 1, 1, 8, true>(19, 50, 520); /* three pieces of k for some warps, none for others */
     linear<__half, __half, 2, 3, 2, 1, 2>(13, 33, 256);
     linear<bf16, bf16, 8, 2, 2, 1, 1>(70, 17, 72);
     linear_plain<float, bf16>(9, 7, 45);

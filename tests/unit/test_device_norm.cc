@@ -68,19 +68,20 @@ template <class E, class W, class O> struct sample {
     }
 };
 
-template <class E, class O, int NT, int STAGES, int KP, int G, int CL, bool PAIR = false, bool THEN = PAIR, bool EARLY = true>
+template <class E, class O, int NT, int STAGES, int KP, int G, int CL, bool PAIR = false, bool THEN = PAIR, bool EARLY = true,
+          int ROWS = 8, bool WHOLE = false>
 static void stream(int m, int n, int k, int gap = 0)
 {
     int each = (PAIR ? 8 : 16) * G;
     sample<E, E, O> s(m, n, k, gap, 1, PAIR);
-    unsigned warps = KP * G, items = (s.columns + each - 1) / each, blocks = items > 3 ? 3 : items;
-    size_t smem = warps * (STAGES * (stem_stage_bytes<1, NT> + 128) + 8 * NT * STEM_TILE_LD * 4) +
-                  (CL > 1 ? G * 8 * NT * 17 * 4 : 0);
+    unsigned warps = KP * G, items = (s.columns + each - 1) / each, blocks = items > 3 && !WHOLE ? 3 : items;
+    size_t smem = warps * (STAGES * (stem_stage_bytes<1, NT, ROWS> + 128) + 8 * NT * STEM_TILE_LD * 4) +
+                  (CL > 1 ? G * 8 * NT * 17 * 4 + 16 : 0);
     for (array<O> &out : s.y)
         emu_launch({blocks * CL, (unsigned)(m + 8 * NT - 1) / (8 * NT), 1}, 32 * warps, CL, smem, [&] {
             auto run = [&](const auto &store) {
-                stem_norm_linear_to<E, NT, STAGES, KP, G, CL, EARLY, PAIR>(s.x.data(), s.distance(), s.norm.data(), s.w.data(),
-                                                                           store, m, n, k, s.eps);
+                stem_norm_linear_to<E, NT, STAGES, KP, G, CL, EARLY, PAIR, ROWS, WHOLE>(s.x.data(), s.distance(), s.norm.data(),
+                                                                                        s.w.data(), store, m, n, k, s.eps);
             };
             if constexpr (THEN)
                 run(add_store<PAIR>{s.more.data(), s.last.data(), out.data(), s.columns});
@@ -88,7 +89,8 @@ static void stream(int m, int n, int k, int gap = 0)
                 run(stem_store_plain<O>{out.data(), n});
         });
     char what[128];
-    snprintf(what, sizeof what, "norm_linear %dx%dx%d gap %d nt%d s%d kp%d g%d cl%d", m, n, k, gap, NT, STAGES, KP, G, CL);
+    snprintf(what, sizeof what, "norm_linear %dx%dx%d gap %d nt%d r%d s%d kp%d g%d cl%d", m, n, k, gap, NT, ROWS, STAGES, KP,
+             G, CL);
     s.check(what, THEN);
 }
 
@@ -132,6 +134,12 @@ int main()
     plain<bf16, bf16, float>(8, 5, 250, 6, 1);
     plain<__half, __half, __half>(2, 6, 72, 0, 1);
     plain<bf16, float, bf16, true>(11, 10, 96, 0, 1);
+    stream<bf16, float, 1, 2, 8, 1, 8, false, false, true, 1>(1, 50, 7168);
+    stream<bf16, bf16, 1, 1, 4, 2, 2, true, true, true, 2>(2, 66, 1032, 8);
+    stream<bf16, bf16, 1, 3, 4, 1, 1, false, false, false, 4>(4, 33, 600);
+    stream<bf16, float, 1, 2, 8, 1, 8, false, false, true, 1, true>(1, 50, 7168);
+    stream<bf16, bf16, 1, 3, 4, 1, 2, true, true, true, 4, true>(4, 130, 1400, 8);
+    stream<bf16, bf16, 1, 2, 8, 1, 1, false, false, false, 8, true>(6, 60, 1024);
     printf("device code: %d of %d checks failed\n", failures, checks);
     return failures != 0;
 }

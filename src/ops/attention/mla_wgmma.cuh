@@ -25,27 +25,6 @@ template <int W> constexpr int stem_mla_wgmma_smem = 1024 + 3 * (W / 64) * STEM_
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define STEM_WGMMA 1 /* else the kernel's body is stem_mla_part */
 
-/* ---- mbarriers, by their shared addresses ---- */
-
-__device__ __forceinline__ void stem_barrier_init(unsigned barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void stem_barrier_arrive(unsigned barrier)
-{
-    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
-}
-/* Until the phase of this parity has completed; parity 1 has, at the start. */
-__device__ __forceinline__ void stem_barrier_wait(unsigned barrier, int parity)
-{
-    int done;
-    do
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.s32 %0, 1, 0, p;\n}"
-                     : "=r"(done)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-    while (!done);
-}
 /* A barrier of the first warpgroup. */
 __device__ __forceinline__ void stem_warpgroup_sync()
 {

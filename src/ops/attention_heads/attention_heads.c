@@ -116,8 +116,8 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     l->early |= early ? 1u << 3 : 0;
     l->grid[0] = (uint32_t)(heads * cluster);
     l->grid[1] = (uint32_t)((n + 127) / 128);
-    /* stem_attention_heads_smem: weights, tokens, products, sums of eight warps */
-    l->smem = 8 * 2048 + 1024 + 8 / cut.warps * 132 * 4 + 8 * (64 + 2) * 4;
+    /* stem_attention_heads_smem: weights, tokens, products, sums of eight warps, mailbox */
+    l->smem = 8 * 2048 + 1024 + 8 / cut.warps * 128 * 4 + 8 * (64 + 2) * 4 + 16;
 }
 
 const struct stem_op_def stem_op_attention_heads = {

@@ -2,18 +2,19 @@
  *
  * attention_heads: for each token and head the sum of the shares that attention_part left, and its product with w[h, n, k],
  * k being the sum's columns. The blocks of a cluster share out k, 64 columns each: a block adds up its columns, once for
- * all n, multiplies, and the products meet in distributed shared memory. Sums and products are those of
+ * all n, multiplies, and sends its products to the blocks that add them up. Sums and products are those of
  * attention_combine and heads_linear, in the same order.
  */
 #ifndef STEM_ATTENTION_HEADS_CUH
 #define STEM_ATTENTION_HEADS_CUH
 
-enum { STEM_ATTENTION_HEADS_ROWS = 128, STEM_ATTENTION_HEADS_LD = 132 };
+enum { STEM_ATTENTION_HEADS_ROWS = 128 };
 
-/* Dynamic shared memory: the weights of 8 warps, the tokens, the products, the warps' sums. */
+/* Dynamic shared memory: the weights of 8 warps, the tokens, the products that the cluster sends, the warps' sums, the
+ * mailbox. */
 template <int TOKENS>
-constexpr int stem_attention_heads_smem = 8 * 2048 + 1024 + TOKENS *STEM_ATTENTION_HEADS_LD * 4 +
-                                          (int)sizeof(stem_attention_sums<64>);
+constexpr int stem_attention_heads_smem = 8 * 2048 + 1024 + TOKENS *STEM_ATTENTION_HEADS_ROWS * 4 +
+                                          (int)sizeof(stem_attention_sums<64>) + 16;
 
 /* 16 rows of w, 64 columns from k on, as stem_stage_load lays them out. */
 template <class E>
@@ -35,13 +36,22 @@ __device__ __forceinline__ void stem_attention_heads(const float *acc, const flo
                                                      long long wr)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
-    constexpr int CLUSTER = D / 64, WARPS = 8 / TOKENS, LD = STEM_ATTENTION_HEADS_LD, SHARE = 128 / CLUSTER;
+    constexpr int CLUSTER = D / 64, WARPS = 8 / TOKENS, SHARE = 128 / CLUSTER;
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5, rank = blockIdx.x % CLUSTER;
     int head = blockIdx.x / CLUSTER, token = min(warp / WARPS, tokens - 1), item = token * GROUPS + head / ROWS;
     int n0 = blockIdx.y * STEM_ATTENTION_HEADS_ROWS;
     unsigned stage = stem_shared_address(stem_smem) + warp * 2048, x = stem_shared_address(stem_smem) + 8 * 2048;
-    float *product = (float *)(stem_smem + 8 * 2048 + 1024);
-    stem_attention_sums<64> &sums = *(stem_attention_sums<64> *)(product + TOKENS * LD);
+    float *products = (float *)(stem_smem + 8 * 2048 + 1024); /* [CLUSTER][TOKENS][SHARE] */
+    stem_attention_sums<64> &sums = *(stem_attention_sums<64> *)(products + TOKENS * 128);
+    unsigned mailbox = stem_shared_address(&sums + 1);
+    if (CLUSTER > 1) {
+        if (threadIdx.x == 0) {
+            stem_mailbox_init(mailbox);
+            stem_mailbox_expect(mailbox, CLUSTER * tokens * SHARE);
+        }
+        __syncwarp();
+        stem_cluster_arrive();
+    }
     if (EARLY)
         stem_attention_heads_load(stage, w + head * wh, wr, n0 + warp * 16, n, rank * 64);
     stem_attention_range of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
@@ -54,6 +64,7 @@ __device__ __forceinline__ void stem_attention_heads(const float *acc, const flo
     s.add(acc + at * D + rank * 64, ml + at * 2, (long long)ROWS * D, ROWS, of.first, of.end, warp % WARPS);
     sums.put(warp, s);
     __syncthreads();
+#pragma unroll 1
     for (int i = threadIdx.x; i < 8 * 64; i += 256) { /* tokens that are not there are zeros */
         int own = i >> 6, c = i & 63;
         float v = own < tokens ? sums.template get<WARPS>(own % TOKENS * WARPS, c) : 0.0f;
@@ -69,23 +80,30 @@ __device__ __forceinline__ void stem_attention_heads(const float *acc, const flo
         stem_mma((const E *)nullptr, c, low.x, high.x, low.y, high.y, b.x, b.y);
         stem_mma((const E *)nullptr, c, low.z, high.z, low.w, high.w, b.z, b.w);
     }
+    if (CLUSTER > 1)
+        stem_cluster_wait(); /* all mailboxes are there */
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (2 * t + (i & 1) < TOKENS)
-            product[(2 * t + (i & 1)) * LD + warp * 16 + g + 8 * (i >> 1)] = c[i];
-    __syncwarp();
-    stem_cluster_sync();
+    for (int i = 0; i < 4; i++) {
+        int own = 2 * t + (i & 1), row = warp * 16 + g + 8 * (i >> 1);
+        float *place = products + (rank * TOKENS + own) * SHARE + row % SHARE;
+        if (own < tokens && CLUSTER == 1)
+            *place = c[i];
+        else if (own < tokens)
+            stem_mailbox_send(place, row / SHARE, c[i], mailbox);
+    }
+    if (CLUSTER == 1)
+        __syncthreads();
     for (int o = threadIdx.x; o < tokens * SHARE; o += 256) {
         int own = o / SHARE, row = rank * SHARE + o % SHARE;
         float v = 0;
+        if (CLUSTER > 1)
+            stem_barrier_wait(mailbox, 0);
 #pragma unroll
         for (int r = 0; r < CLUSTER; r++)
-            v += stem_cluster_load(product + own * LD + row, r);
+            v += products[(r * TOKENS + own) * SHARE + o % SHARE];
         if (n0 + row < n)
             y[((long long)own * heads + head) * n + n0 + row] = stem_round<O>::from(v);
     }
-    __syncwarp();
-    stem_cluster_sync(); /* nobody leaves before its products are read */
 }
 
 /* Any shape: a block of 256 threads for each (token, head). */

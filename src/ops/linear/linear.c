@@ -100,45 +100,67 @@ static uint32_t power_of_two_up_to(int64_t n, uint32_t most)
     return p;
 }
 
-/* `rows`: more rows of each stage, which come with as many sums of a token. */
-static uint32_t smem_of(const struct stem_linear_shape *s, uint32_t rows)
+/* `more`: rows of each stage beside weights and tokens, which come with as many sums of a token. */
+static uint32_t smem_of(const struct stem_linear_shape *s, uint32_t more)
 {
-    uint32_t warps = s->kparts * s->groups;
-    return stem_stream_ring_bytes(1, s->nt, s->stages, warps) + warps * s->stages * rows * 128 +
-           stem_stream_tile_bytes(s->nt, warps) + (s->cluster > 1 ? s->groups * s->nt * 8 * (16 + rows) * 4 : 0);
+    uint32_t warps = s->kparts * s->groups, mailbox = 16;
+    return warps * s->stages * (16 + s->rows * s->nt + more) * 128 + stem_stream_tile_bytes(s->nt, warps) +
+           (s->cluster > 1 ? s->groups * s->nt * 8 * (16 + more) * 4 + mailbox : 0);
 }
 
 /* More items than two blocks of every multiprocessor take at once, but no more than three with rings of two stages. */
-static bool fits_at_once(const struct stem_linear_shape *s, int64_t tiles, uint32_t rows, const struct stem_target *t)
+static bool fits_at_once(const struct stem_linear_shape *s, int64_t tiles, uint32_t more, const struct stem_target *t)
 {
     struct stem_linear_shape shorter = *s;
     int64_t items = (tiles + s->groups - 1) / s->groups;
     shorter.stages = 2;
     return items > 2 * (int64_t)t->n_sms && items <= 3 * (int64_t)t->n_sms &&
-           stem_stream_sm_smem(t) / (smem_of(&shorter, rows) + 1024) >= 3;
+           stem_stream_sm_smem(t) / (smem_of(&shorter, more) + 1024) >= 3;
+}
+
+/* Rings that hold all that a warp multiplies, if every block is resident then: the weights are there before the tokens
+ * are, and the next kernel finds room. Where that is many blocks, half as many warps leave it registers, too. */
+static bool hold_all(struct stem_linear_shape *s, int64_t tiles, int64_t chunks, uint32_t more, const struct stem_target *t)
+{
+    struct stem_linear_shape whole = *s;
+    int64_t blocks = (tiles + s->groups - 1) / s->groups * s->cluster;
+    for (whole.kparts = blocks > 2 * (int64_t)t->n_sms && s->kparts == 8 ? 4 : s->kparts; whole.kparts <= s->kparts;
+         whole.kparts *= 2) {
+        int64_t parts = whole.kparts * whole.cluster, share = (chunks + parts - 1) / parts, warps = whole.kparts * s->groups;
+        whole.stages = (uint32_t)(share < 5 ? share : 5);
+        if (share <= 4 && blocks * warps <= 32 * (int64_t)t->n_sms &&
+            blocks <= (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (smem_of(&whole, more) + 1024))) {
+            *s = whole;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The deepest rings with which two blocks fit into half of a multiprocessor, or one if each has but one; and no more
  * blocks than fit there. */
-static void leave_room(struct stem_linear_shape *s, int64_t tiles, uint32_t rows, const struct stem_target *t)
+static void leave_room(struct stem_linear_shape *s, int64_t tiles, uint32_t more, const struct stem_target *t)
 {
     struct stem_linear_shape less = *s;
-    uint32_t blocks = (tiles + s->groups - 1) / s->groups * s->cluster <= t->n_sms ? 1 : 2;
+    int64_t all = (tiles + s->groups - 1) / s->groups * s->cluster;
+    uint32_t blocks = all <= t->n_sms ? 1 : 2;
     for (; less.stages >= 2; less.stages--) {
-        less.smem = smem_of(&less, rows);
+        less.smem = smem_of(&less, more);
         less.per_sm = stem_stream_sm_smem(t) / 2 / (less.smem + 1024);
         if (less.per_sm >= blocks) {
+            less.whole = s->whole && less.stages == s->stages && all <= (int64_t)t->n_sms * less.per_sm;
             *s = less;
             return;
         }
     }
 }
 
-struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, bool shares,
+struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t more, bool shares,
                                            const struct stem_target *t)
 {
     int64_t chunks = (k + 63) / 64, tiles = (n + 15) / 16;
     struct stem_linear_shape s = {.nt = m <= 8 ? 1 : m <= 16 ? 2 : m <= 32 ? 4 : 8, .cluster = 1};
+    s.rows = m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8;
     uint32_t warps = 8;
     for (;;) {
         /* A short k is no work to share: small blocks find room beside those of another kernel. */
@@ -153,15 +175,16 @@ struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint
         }
         int64_t share = (chunks + s.kparts * s.cluster - 1) / (s.kparts * s.cluster);
         s.stages = s.nt == 1 ? 4 : s.nt == 2 ? 3 : 2;
-        if (share * ((tiles + s.groups - 1) / s.groups) <= 2 * (int64_t)t->n_sms && share < s.stages)
-            s.stages = share < 2 ? 2 : (uint32_t)share;
-        if (s.nt == 2 && fits_at_once(&s, tiles, rows, t))
+        s.whole = s.nt == 1 && hold_all(&s, tiles, chunks, more, t);
+        if (!s.whole && share * ((tiles + s.groups - 1) / s.groups) <= 2 * (int64_t)t->n_sms && share < s.stages)
+            s.stages = (uint32_t)share;
+        if (s.nt == 2 && fits_at_once(&s, tiles, more, t))
             s.stages = 2;
-        s.smem = smem_of(&s, rows);
+        s.smem = smem_of(&s, more);
         if (s.smem <= stem_stream_block_smem(t)) {
             s.per_sm = stem_stream_sm_smem(t) / (s.smem + 1024);
             if (shares)
-                leave_room(&s, tiles, rows, t);
+                leave_room(&s, tiles, more, t);
             return s;
         }
         if (warps > 4)
@@ -197,8 +220,8 @@ static void lower_stream(const struct stem_concrete *c, struct product p, const 
     const char *define;
     bool early = c->constant >> 1 & 1;
     uint32_t threads = 32 * s.kparts * s.groups;
-    const char *kernel = stem_arena_printf(a, "stem_linear_%s_n%u_s%u_k%u_g%u_c%u%s", name, s.nt, s.stages, s.kparts,
-                                           s.groups, s.cluster, early ? "_w" : "");
+    const char *kernel = stem_arena_printf(a, "stem_linear_%s_n%u_r%u_s%u%s_k%u_g%u_c%u%s", name, s.nt, s.rows, s.stages,
+                                           s.whole ? "a" : "", s.kparts, s.groups, s.cluster, early ? "_w" : "");
     stem_epilogue_store(c, kernel, "n", a, &store, &define);
     const char *cluster = s.cluster > 1 ? stem_arena_printf(a, " __cluster_dims__(%u, 1, 1)", s.cluster) : "";
     int64_t each = (store.pair ? 8 : 16) * s.groups, columns = p.n / (store.pair ? 2 : 1);
@@ -208,11 +231,12 @@ static void lower_stream(const struct stem_concrete *c, struct product p, const 
     l->code = stem_arena_printf(a,
                                 "%sextern \"C\" __global__ void __launch_bounds__(%u)%s %s(const %s *x, const %s *w, "
                                 "%s%s%s *y, int m, int n, int k)\n"
-                                "{\n    stem_linear_to<%s, %u, %u, %u, %u, %u, %s, %s>(x, w, %s, m, n, k);\n}\n",
+                                "{\n    stem_linear_to<%s, %u, %u, %u, %u, %u, %s, %s, %u, %s>(x, w, %s, m, n, k);\n}\n",
                                 define, threads, cluster, l->kernel, x, x, stem_format_rest(c, 2, a), store.params, y,
                                 x, s.nt, s.stages, s.kparts, s.groups, s.cluster, early ? "true" : "false",
-                                store.pair ? "true" : "false", store.make);
+                                store.pair ? "true" : "false", s.rows, s.whole ? "true" : "false", store.make);
     l->early = early ? 1u << 1 : 0;
+    l->ahead = early && s.whole;
     l->grid[0] = (uint32_t)(items < most ? items : most) * s.cluster;
     l->grid[1] = (uint32_t)((p.m + 8 * s.nt - 1) / (8 * s.nt));
     l->block[0] = threads;

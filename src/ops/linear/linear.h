@@ -9,13 +9,15 @@ void stem_linear_reference(const struct stem_concrete *c, void *const *data);
 void stem_norm_linear_lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                             struct stem_lowered *l);
 
-/* How the tensor-core kernel is cut: nt groups of 8 tokens, warps of a block = kparts * groups, blocks of a cluster, and
- * how many blocks a multiprocessor is to have at once. m rows of x, n of w; `rows` is how many more a stage has, 0 but for
- * norm_linear; `shares` as in ops/op.h. */
+/* How the tensor-core kernel is cut: nt groups of 8 tokens, `rows` of each group that a stage has room for, warps of a
+ * block = kparts * groups, blocks of a cluster, and how many blocks a multiprocessor is to have at once; `whole`: the rings
+ * hold everything. m rows of x, n of w; `more` is how many more a stage has, 0 but for norm_linear; `shares` as in
+ * ops/op.h. */
 struct stem_linear_shape {
-    uint32_t nt, stages, kparts, groups, cluster, smem, per_sm;
+    uint32_t nt, rows, stages, kparts, groups, cluster, smem, per_sm;
+    bool whole;
 };
-struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t rows, bool shares,
+struct stem_linear_shape stem_linear_shape(int64_t m, int64_t n, int64_t k, uint32_t more, bool shares,
                                            const struct stem_target *t);
 
 /* Rest of the lowering, for weights with scales; scalars and headers are set. */

@@ -47,10 +47,10 @@ template <class E> __device__ __forceinline__ float stem_squares8(const uint4 &b
 
 /* See stem_tokens_plain. A stage has 64 elements of norm, and a lane has the squares of token 8 * j + lane / 4, of those
  * columns that it multiplies. */
-template <class E, int NT> struct stem_tokens_normalised {
-    static constexpr int bytes = 128, sums = 1;
+template <class E, int NT, int ROWS> struct stem_tokens_normalised {
+    static constexpr int rows = ROWS, bytes = 128, sums = 1;
     const E *norm;
-    float k, eps;
+    float inverse, eps; /* of k */
     uint4 factors;
     float squares[NT];
     __device__ __forceinline__ void begin(void)
@@ -89,17 +89,19 @@ template <class E, int NT> struct stem_tokens_normalised {
     }
     __device__ __forceinline__ float finish(float v, float sum) const
     {
-        return v * rsqrtf(sum / k + eps);
+        return v * rsqrtf(sum * inverse + eps);
     }
 };
 
 /* See stem_linear_of. EARLY: norm is a weight as w is. */
-template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, class Store>
+template <class E, int NT, int STAGES, int KPARTS, int GROUPS, int CLUSTER, bool EARLY, bool PAIR, int ROWS = 8,
+          bool WHOLE = false, class Store>
 __device__ __forceinline__ void stem_norm_linear_to(const E *x, int distance, const E *norm, const E *w,
                                                     const Store &store, int m, int n, int k, float eps)
 {
-    stem_tokens_normalised<E, NT> tokens = {norm, (float)k, eps, {}, {}};
-    stem_linear_of<E, NT, STAGES, KPARTS, GROUPS, CLUSTER, EARLY, PAIR>(x, distance, w, store, m, n, k, (int)gridDim.x, tokens);
+    stem_tokens_normalised<E, NT, ROWS> tokens = {norm, 1.0f / (float)k, eps, {}, {}};
+    stem_linear_of<E, NT, STAGES, KPARTS, GROUPS, CLUSTER, EARLY, PAIR, WHOLE>(x, distance, w, store, m, n, k,
+                                                                               (int)gridDim.x, tokens);
 }
 
 /* Where rows begin that are all equally far apart. */

@@ -96,17 +96,19 @@ static void lower_stream(const struct stem_concrete *c, const struct sizes *s, c
     int64_t each = (s->pair ? 8 : 16) * cut.groups, items = (s->n / (s->pair ? 2 : 1) + each - 1) / each;
     int64_t most = (int64_t)t->n_sms * cut.per_sm; /* resident at once */
     struct kernel k = {
-        .name = stem_arena_printf(a, "stem_norm_linear_%s_n%u_s%u_k%u_g%u_c%u%s", types, cut.nt, cut.stages, cut.kparts,
-                                  cut.groups, cut.cluster, early ? "_w" : ""),
+        .name = stem_arena_printf(a, "stem_norm_linear_%s_n%u_r%u_s%u%s_k%u_g%u_c%u%s", types, cut.nt, cut.rows, cut.stages,
+                                  cut.whole ? "a" : "", cut.kparts, cut.groups, cut.cluster, early ? "_w" : ""),
         .bounds = stem_arena_printf(a, "__launch_bounds__(%u)%s", threads, cluster),
         .params = "int distance",
-        .call = stem_arena_printf(a, "stem_norm_linear_to<%s, %u, %u, %u, %u, %u, %s, %s>(x, distance, norm, w",
+        .call = stem_arena_printf(a, "stem_norm_linear_to<%s, %u, %u, %u, %u, %u, %s, %s, %u, %s>(x, distance, norm, w",
                                   stem_c_type(c->operand[0].dtype), cut.nt, cut.stages, cut.kparts, cut.groups,
-                                  cut.cluster, early ? "true" : "false", s->pair ? "true" : "false"),
+                                  cut.cluster, early ? "true" : "false", s->pair ? "true" : "false", cut.rows,
+                                  cut.whole ? "true" : "false"),
         .before = ""};
     print_kernel(c, &k, a, l);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->distance}};
     l->early = early ? 6 : 0;
+    l->ahead = early && cut.whole;
     l->grid[0] = (uint32_t)(items < most ? items : most) * cut.cluster;
     l->grid[1] = (uint32_t)((s->m + 8 * cut.nt - 1) / (8 * cut.nt));
     l->block[0] = threads;

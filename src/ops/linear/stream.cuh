@@ -2,8 +2,9 @@
  *
  * Streaming weights through the tensor cores: the inner loop of linear and of experts. A warp owns a ring of stages
  * in shared memory. One stage holds 64 values of k (128 bytes) of 16 * MT weight rows and of up to 8 * NT token rows;
- * cp.async fills it STAGES - 1 stages ahead, across the end of one item (a tile of 16 * MT rows) into the next, so
- * that memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier.
+ * cp.async fills it again as soon as it is read, across the end of one item (a tile of 16 * MT rows) into the next, so
+ * that memory stays busy through the epilogues. No other warp touches the ring: the loop needs no block barrier. A kernel
+ * whose share is no more than the ring has all of its weights before it waits for its predecessor.
  *
  * The product is mma.m16n8k16 with the weights as A and the tokens as B. The order of k inside 32 values is permuted
  * the same way for both, so that a thread's fragments of two products are 16 contiguous bytes. Rows lie 128 bytes
@@ -75,6 +76,35 @@ __device__ __forceinline__ void stem_mma(const __half *, float (&c)[4], unsigned
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+/* mbarriers, by their shared addresses; from sm_90 on. */
+__device__ __forceinline__ void stem_barrier_init(unsigned barrier, int arrivals)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+#endif
+}
+
+__device__ __forceinline__ void stem_barrier_arrive(unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
+#endif
+}
+
+/* Until the phase of this parity has completed; parity 1 has, at the start. */
+__device__ __forceinline__ void stem_barrier_wait(unsigned barrier, int parity)
+{
+#if __CUDA_ARCH__ >= 900
+    int done;
+    do
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.s32 %0, 1, 0, p;\n}"
+                     : "=r"(done)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    while (!done);
+#endif
+}
+
 #endif /* STEM_EMULATED */
 
 /* Stores a result as it is. What a kernel stores through is called with the place in y, the sum, and with PAIR the sum
@@ -95,7 +125,8 @@ template <class E, int MT, int NT> struct stem_rows {
     const E *token[2 * NT];
 };
 
-template <int MT, int NT> constexpr int stem_stage_bytes = (16 * MT + 8 * NT) * 2 * STEM_CHUNK;
+/* ROWS: of tokens in each group of 8 that a stage has room for; fewer than 8 if there are never more tokens. */
+template <int MT, int NT, int ROWS = 8> constexpr int stem_stage_bytes = (16 * MT + ROWS * NT) * 2 * STEM_CHUNK;
 
 /* One stage: all that the warp loads for values k .. k + 63, or only the weights or the tokens of it. */
 template <class E, int MT, int NT>
@@ -117,8 +148,8 @@ __device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<
 
 /* What becomes of the tokens between the ring and the products: nothing. norm_linear.cuh has the other one. Its `bytes`
  * of each stage lie behind the rows; it makes a sum for each of `sums` more rows of a token. */
-struct stem_tokens_plain {
-    static constexpr int bytes = 0, sums = 0;
+template <int ROWS = 8> struct stem_tokens_plain {
+    static constexpr int rows = ROWS, bytes = 0, sums = 0;
     __device__ __forceinline__ void begin(void) {}                  /* an item */
     __device__ __forceinline__ void load(unsigned, int, int) const {} /* its bytes, with the weights of k .. k + 63 */
     __device__ __forceinline__ void next(unsigned, int) {}          /* its bytes for columns 8 * piece .. + 7 of the stage */
@@ -127,7 +158,8 @@ struct stem_tokens_plain {
     __device__ __forceinline__ float finish(float v, float) const { return v; }
 };
 
-/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. */
+/* acc += weights * tokens of one stage, on the first `tiles` groups of 8 tokens. Where a stage has room for fewer than 8,
+ * tokens that are not there are taken for others that are. */
 template <class E, int MT, int NT, class Tokens>
 __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)[MT][NT][4], int tiles, Tokens &tokens)
 {
@@ -135,18 +167,20 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         unsigned at = stage + g * 128 + (((half * 4 + t) ^ ((g & 1) << 2)) << 4);
+        int row = g % Tokens::rows;
+        unsigned from = stage + MT * 2048 + row * 128 + (((half * 4 + t) ^ ((row & 1) << 2)) << 4);
         uint4 low[MT], high[MT];
 #pragma unroll
         for (int m = 0; m < MT; m++) {
             low[m] = stem_shared16(at + m * 2048);
             high[m] = stem_shared16(at + m * 2048 + 1024);
         }
-        tokens.next(stage + stem_stage_bytes<MT, NT>, half * 4 + t);
+        tokens.next(stage + stem_stage_bytes<MT, NT, Tokens::rows>, half * 4 + t);
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             if (NT > 1 && j >= tiles)
                 break;
-            uint4 b = tokens.take(stem_shared16(at + MT * 2048 + j * 1024), j);
+            uint4 b = tokens.take(stem_shared16(from + j * 1024), j);
 #pragma unroll
             for (int m = 0; m < MT; m++) {
                 stem_mma((const E *)nullptr, acc[m][j], low[m].x, high[m].x, low[m].y, high[m].y, b.x, b.y);
@@ -161,12 +195,13 @@ __device__ __forceinline__ void stem_stage_multiply(unsigned stage, float (&acc)
  * has; `sink(item, acc)` takes the sums (C fragments: acc[m][j][0..1] row 16m + lane / 4, tokens 8j + 2 * (lane % 4)
  * + 0..1; acc[m][j][2..3] row + 8). A warp without a share loads zeros. EARLY: the kernel has not waited for its
  * predecessors yet; the weights of the first stages are loaded meanwhile, so neither they nor what `source.rows` reads
- * may depend on the predecessor. */
+ * may depend on the predecessor. At most Tokens::rows tokens if these are fewer than 8. */
 template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink, class Tokens>
 __device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int step, int n_items, int part, int parts,
                                                int K, const Source &source, const Sink &sink, Tokens &what)
 {
-    constexpr int bytes = stem_stage_bytes<MT, NT> + Tokens::bytes;
+    constexpr int loaded = stem_stage_bytes<MT, NT, Tokens::rows>, bytes = loaded + Tokens::bytes;
+    static_assert(Tokens::rows == 8 || NT == 1, "fewer than 8 tokens are one group");
     int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 1;
     int fill_item = first, fill_chunk = 0, fill_slot = 0, slot = 0;
     stem_rows<E, MT, NT> rows;
@@ -178,7 +213,7 @@ __device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int ste
             int k = (part + fill_chunk * parts) * STEM_CHUNK;
             stem_stage_load<E, MT, NT>(ring + fill_slot * bytes, rows, k, K, weights, tokens);
             if (weights)
-                what.load(ring + fill_slot * bytes + stem_stage_bytes<MT, NT>, k, K);
+                what.load(ring + fill_slot * bytes + loaded, k, K);
             fill_slot = fill_slot + 1 == STAGES ? 0 : fill_slot + 1;
             if (++fill_chunk == mine) {
                 fill_chunk = 0;
@@ -192,7 +227,7 @@ __device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int ste
     };
     if (EARLY) { /* these weights become part of the first stage's group */
 #pragma unroll 1
-        for (int i = 0; i < STAGES - 1; i++)
+        for (int i = 0; i < STAGES; i++)
             fill(true, false);
         fill_item = first;
         fill_chunk = fill_slot = 0;
@@ -202,7 +237,7 @@ __device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int ste
         stem_launch_dependents();
     }
 #pragma unroll 1
-    for (int i = 0; i < STAGES - 1; i++)
+    for (int i = 0; i < STAGES; i++)
         fill(!EARLY, true);
 #pragma unroll 1
     for (int item = first; item < n_items; item += step) {
@@ -211,21 +246,59 @@ __device__ __forceinline__ void stem_stream_of(unsigned ring, int first, int ste
         what.begin();
 #pragma unroll 1
         for (int i = 0; i < mine; i++) {
-            stem_copy_wait<STAGES - 2>();
-            __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
-            fill(true, true);
+            stem_copy_wait<STAGES - 1>();
+            __syncwarp(); /* all lanes' copies have landed */
             stem_stage_multiply<E, MT, NT>(ring + slot * bytes, acc, tiles, what);
+            __syncwarp(); /* all lanes have read the stage that is filled now */
+            fill(true, true);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
         sink(item, acc);
     }
 }
 
+/* The same for one item, of which the ring holds all of the warp's share: no more than STAGES pieces of 64 values of k. A
+ * kernel that lasts a few microseconds spends much of them fetching instructions, and these are half as many. EARLY: it is
+ * done soon after its wait, so its successor may start ahead of it (`ahead` in ops/op.h). */
+template <class E, int MT, int NT, bool EARLY, class Source, class Sink, class Tokens>
+__device__ __forceinline__ void stem_stream_whole(unsigned ring, int item, int part, int parts, int K, const Source &source,
+                                                  const Sink &sink, Tokens &what)
+{
+    constexpr int loaded = stem_stage_bytes<MT, NT, Tokens::rows>, bytes = loaded + Tokens::bytes;
+    int chunks = (K + STEM_CHUNK - 1) / STEM_CHUNK, mine = part < chunks ? (chunks - part + parts - 1) / parts : 0;
+    unsigned end = ring + mine * bytes, stage = ring;
+    stem_rows<E, MT, NT> rows;
+    source.rows(item, rows);
+#pragma unroll 1
+    for (int k = part * STEM_CHUNK; stage != end; stage += bytes, k += parts * STEM_CHUNK) {
+        stem_stage_load<E, MT, NT>(stage, rows, k, K, true, !EARLY);
+        what.load(stage + loaded, k, K);
+    }
+    if (EARLY) {
+        stem_launch_dependents();
+        stem_wait();
+        stage = ring;
+#pragma unroll 1
+        for (int k = part * STEM_CHUNK; stage != end; stage += bytes, k += parts * STEM_CHUNK)
+            stem_stage_load<E, MT, NT>(stage, rows, k, K, false, true);
+    }
+    stem_copy_commit();
+    float acc[MT][NT][4] = {};
+    int tiles = source.tiles(item);
+    what.begin();
+    stem_copy_wait<0>();
+    __syncwarp(); /* all lanes' copies have landed */
+#pragma unroll 1
+    for (stage = ring; stage != end; stage += bytes)
+        stem_stage_multiply<E, MT, NT>(stage, acc, tiles, what);
+    sink(item, acc);
+}
+
 template <class E, int MT, int NT, int STAGES, bool EARLY, class Source, class Sink>
 __device__ __forceinline__ void stem_stream(unsigned ring, int first, int step, int n_items, int part, int parts,
                                             int K, const Source &source, const Sink &sink)
 {
-    stem_tokens_plain tokens;
+    stem_tokens_plain<> tokens;
     stem_stream_of<E, MT, NT, STAGES, EARLY>(ring, first, step, n_items, part, parts, K, source, sink, tokens);
 }
 

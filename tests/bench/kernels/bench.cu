@@ -121,7 +121,7 @@ template <class E, class O, int NT, int STAGES, int KP, int G, int CL>
 static void linear(const E *x, const E *w, O *y, int m, int n, int k, cudaStream_t s)
 {
     int tiles = (n + 16 * G - 1) / (16 * G), smem = KP * G * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) +
-                                                    (CL > 1 ? G * 8 * NT * 16 * 4 : 0);
+                                                    (CL > 1 ? G * 8 * NT * 16 * 4 + 16 : 0);
     static bool once = (allow(k_linear<E, O, NT, STAGES, KP, G, CL>, smem), true);
     (void)once;
     dim3 grid(std::min(tiles, 1024) * CL, (m + 8 * NT - 1) / (8 * NT));

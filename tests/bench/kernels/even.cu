@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(256) __cluster_dims__(CL, 1, 1) k_few(const bf
 }
 template <int NT, int STAGES, int CL> static void time_few(int t, int n, int k)
 {
-    int smem = 8 * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? 8 * NT * 16 * 4 : 0);
+    int smem = 8 * (STAGES * stem_stage_bytes<1, NT> + 8 * NT * STEM_TILE_LD * 4) + (CL > 1 ? 8 * NT * 16 * 4 + 16 : 0);
     allow(k_few<NT, STAGES, CL>, smem);
     int most = (CL > 2 ? sms * 10 / 11 : sms) * ((228 << 10) / (smem + 1024));
     char config[64];

@@ -52,6 +52,7 @@ struct emu_barrier {
 };
 struct emu_phases { /* an mbarrier */
     int expected = 0, pending = 0, generation = 0;
+    int floats = 0; /* that are still to come */
 };
 struct emu_block {
     std::vector<char> smem;
@@ -509,6 +510,62 @@ inline void stem_matrix(unsigned (&r)[4], unsigned from)
 
 inline void stem_ask(const void *) {}
 
+/* ---- mbarriers ---- */
+
+inline void stem_barrier_init(unsigned barrier, int arrivals)
+{
+    if (barrier % 8 || barrier + 8 > emu_self->owner->smem.size() - 16)
+        abort();
+    emu_self->owner->phases[barrier] = {arrivals, arrivals, 0, 0};
+}
+inline void emu_phase(emu_phases &p)
+{
+    if (p.pending == 0 && p.floats == 0) {
+        p.pending = p.expected;
+        p.generation++;
+    }
+}
+inline void stem_barrier_arrive(unsigned barrier)
+{
+    emu_phases &p = emu_self->owner->phases.at(barrier);
+    p.pending--;
+    emu_phase(p);
+}
+inline void stem_barrier_wait(unsigned barrier, int parity)
+{
+    emu_phases &p = emu_self->owner->phases.at(barrier);
+    while ((p.generation & 1) == parity) {
+        emu_self->waits = &p.generation;
+        emu_self->seen = p.generation;
+        emu_yield();
+        emu_self->waits = nullptr;
+    }
+}
+inline void stem_mailbox_init(unsigned barrier)
+{
+    stem_barrier_init(barrier, 1);
+}
+inline void stem_mailbox_expect(unsigned barrier, int floats)
+{
+    emu_phases &p = emu_self->owner->phases.at(barrier);
+    p.floats += floats;
+    p.pending--;
+    emu_phase(p);
+}
+inline void stem_mailbox_send(const float *p, int rank, float v, unsigned barrier)
+{
+    emu_block &to = emu.blocks[rank];
+    emu_phases &phase = to.phases.at(barrier);
+    memcpy(to.smem.data() + stem_shared_address(p), &v, 4);
+    phase.floats--;
+    emu_phase(phase);
+}
+
+inline void stem_cluster_arrive() {}
+inline void stem_cluster_wait()
+{
+    emu_meet(emu.cluster.arrived, emu.cluster.generation, (int)emu.threads.size());
+}
 inline void stem_cluster_sync()
 {
     emu_meet(emu.cluster.arrived, emu.cluster.generation, (int)emu.threads.size());

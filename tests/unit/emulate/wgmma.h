@@ -8,30 +8,6 @@
 
 #include "emulate/emulate.h"
 
-inline void stem_barrier_init(unsigned barrier, int arrivals)
-{
-    if (barrier % 8 || barrier + 8 > emu_self->owner->smem.size() - 16)
-        abort();
-    emu_self->owner->phases[barrier] = {arrivals, arrivals, 0};
-}
-inline void stem_barrier_arrive(unsigned barrier)
-{
-    emu_phases &p = emu_self->owner->phases.at(barrier);
-    if (--p.pending == 0) {
-        p.pending = p.expected;
-        p.generation++;
-    }
-}
-inline void stem_barrier_wait(unsigned barrier, int parity)
-{
-    emu_phases &p = emu_self->owner->phases.at(barrier);
-    while ((p.generation & 1) == parity) {
-        emu_self->waits = &p.generation;
-        emu_self->seen = p.generation;
-        emu_yield();
-        emu_self->waits = nullptr;
-    }
-}
 inline void stem_warpgroup_sync()
 {
     emu_meet(emu_self->owner->warpgroup.arrived, emu_self->owner->warpgroup.generation, 128);
