@@ -29,6 +29,10 @@ struct stem_safetensors {
 enum stem_status stem_checkpoint_shards(struct stem_safetensors *f, struct stem_rt_error *err);
 /* After all were read and sorted: no name twice, and all that the index promises is where it says. */
 enum stem_status stem_checkpoint_settle(struct stem_safetensors *f, struct stem_rt_error *err);
+/* Several as one, for a weight whose tensors lie in more than one: of a name that is in several, the last one's tensor. What
+ * they hold is borrowed, so they are closed later. NULL: out of memory. */
+struct stem_safetensors *stem_safetensors_join(struct stem_safetensors *const *file, uint32_t n);
+void stem_safetensors_part(struct stem_safetensors *joined);
 /* The file that a tensor is in. */
 const struct stem_shard *stem_safetensors_shard(const struct stem_safetensors *f, const struct stem_safetensor *t);
 /* Bits per element of a dtype of the format; 0: unknown. */

@@ -126,7 +126,37 @@ static enum stem_status read_header(struct stem_shard *f, struct stem_rt_error *
         return stem_fail(err, STEM_E_FORMAT, "'%.200s' is not a .safetensors file: %s", f->path,
                          f->header ? "its header is no object" : e.text);
     f->data = 8 + len;
-    return STEM_OK;
+    const char *key;
+    json_t *value, *metadata = json_object_get(f->header, "__metadata__");
+    bool fine = !metadata || json_is_object(metadata);
+    json_object_foreach(metadata, key, value)
+        fine = fine && json_is_string(value);
+    return fine ? STEM_OK : stem_fail(err, STEM_E_FORMAT, "%.200s: __metadata__ is no object of strings", f->path);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct stem_safetensor *s = a, *t = b;
+    uintptr_t x = (uintptr_t)s->data, y = (uintptr_t)t->data;
+    return x != y ? (x > y) - (x < y) : (s->bytes > t->bytes) - (s->bytes < t->bytes);
+}
+
+/* The format wants every byte to belong to exactly one tensor: else something was cut, or written twice. */
+static enum stem_status check_spans(const struct stem_shard *f, struct stem_safetensor *t, size_t n, struct stem_rt_error *err)
+{
+    const uint8_t *at = f->map + f->data, *end = f->map + f->bytes;
+    qsort(t, n, sizeof *t, by_place);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *data = t[i].data;
+        if (data < at)
+            return stem_fail(err, STEM_E_FORMAT, "%.200s: tensors '%.200s' and '%.200s' overlap", f->path, t[i - 1].name, t[i].name);
+        if (data > at)
+            break;
+        at = data + t[i].bytes;
+    }
+    return at == end ? STEM_OK
+                     : stem_fail(err, STEM_E_FORMAT, "%.200s: the bytes from %llu of its data on belong to no tensor", f->path,
+                                 (unsigned long long)(at - f->map - f->data));
 }
 
 /* Tensors of shard `i` behind those of the shards before it. */
@@ -145,6 +175,7 @@ static enum stem_status read_shard(struct stem_safetensors *f, uint32_t i, struc
     f->tensors = tensors;
     const char *name;
     json_t *o;
+    uint32_t first = f->n;
     json_object_foreach(shard->header, name, o)
     {
         if (!strcmp(name, "__metadata__"))
@@ -154,7 +185,7 @@ static enum stem_status read_shard(struct stem_safetensors *f, uint32_t i, struc
             return s;
         f->n++;
     }
-    return STEM_OK;
+    return check_spans(shard, f->tensors + first, f->n - first, err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -198,6 +229,54 @@ void stem_safetensors_close(struct stem_safetensors *f)
         free(f->shards[i].path);
     }
     json_decref(f->index);
+    free(f->shards);
+    free(f->tensors);
+    free(f->path);
+    free(f);
+}
+
+/* ---- several as one ---- */
+
+static bool in_later(struct stem_safetensors *const *file, uint32_t from, uint32_t n, const char *name)
+{
+    bool there = false;
+    for (uint32_t i = from; i < n && !there; i++)
+        there = stem_safetensors_find(file[i], name) != NULL;
+    return there;
+}
+
+struct stem_safetensors *stem_safetensors_join(struct stem_safetensors *const *file, uint32_t n)
+{
+    uint32_t tensors = 0, shards = 0;
+    struct stem_safetensors *f = stem_zalloc(1, sizeof *f);
+    for (uint32_t i = 0; i < n; i++) {
+        tensors += file[i]->n;
+        shards += file[i]->n_shards;
+    }
+    if (f) {
+        f->path = stem_format("'%s' and %u more", file[0]->path, (unsigned)n - 1);
+        f->tensors = stem_zalloc(tensors + 1, sizeof *f->tensors);
+        f->shards = stem_zalloc(shards + 1, sizeof *f->shards);
+    }
+    if (!f || !f->path || !f->tensors || !f->shards) {
+        stem_safetensors_part(f);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(f->shards + f->n_shards, file[i]->shards, file[i]->n_shards * sizeof *f->shards);
+        f->n_shards += file[i]->n_shards;
+        for (uint32_t k = 0; k < file[i]->n; k++)
+            if (!in_later(file, i + 1, n, file[i]->tensors[k].name))
+                f->tensors[f->n++] = file[i]->tensors[k];
+    }
+    qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
+    return f;
+}
+
+void stem_safetensors_part(struct stem_safetensors *f)
+{
+    if (!f)
+        return;
     free(f->shards);
     free(f->tensors);
     free(f->path);

@@ -64,7 +64,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {options,
                                  parse,
                                  "A B\nFILE --to=OPTION",
-                                 "Says what changed from plan A to plan B. Each is a plan (NAME.json) or a .stem "
+                                 "Says what changed from plan A to plan B. Each is a plan (NAME.plan.json) or a .stem "
                                  "file, which is compiled with the options "
                                  "given. Exit status 0: the plans do the same; 4: they differ.",
                                  children,

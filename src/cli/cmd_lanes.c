@@ -54,7 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {options, parse, "FILE",
                                  "Predicts the internal streams (lanes) that the driver gives to the nodes of a graph. "
-                                 "FILE is DOT as cudaGraphDebugDotPrint writes it, a plan (NAME.json), or lines of "
+                                 "FILE is DOT as cudaGraphDebugDotPrint writes it, a plan (NAME.plan.json), or lines of "
                                  "graphs. The prediction is a model: docs/lanes.md says how exact it is.",
                                  0, 0, 0};
 

@@ -56,7 +56,7 @@ static const struct argp argp = {
     parse,
     "FILE",
     "Writes one HTML page that shows the schedule, the graph, the memory, numbers and the source. FILE is a "
-    ".stem file, or a plan (NAME.json), of which less is known.",
+    ".stem file, or a plan (NAME.plan.json), of which less is known.",
     children,
     0,
     0};

@@ -24,7 +24,7 @@ static const struct argp argp = {0,
                                  parse,
                                  "FILE",
                                  "Checks a plan for races, early reuse, early frees and missing joins. FILE is a "
-                                 ".stem file, or a plan (NAME.json).",
+                                 ".stem file, or a plan (NAME.plan.json).",
                                  children,
                                  0,
                                  0};

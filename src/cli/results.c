@@ -158,7 +158,12 @@ static void print_result(const struct stem_plan_buffer *b, const struct stem_dig
     printf("  %s %s: %s[", b->kind == STEM_BUFFER_STATE ? "state" : b->kind == STEM_BUFFER_INPUT ? "in place" : "output", b->name, stem_dtype_name(b->dtype));
     for (uint32_t k = 0; k < b->rank; k++)
         printf("%s%lld", k ? ", " : "", (long long)b->dim[k]);
-    printf("] min %.5g max %.5g mean %.5g", d->low, d->high, d->sum / (double)(n ? n : 1));
+    if (d->low > d->high) /* of none that is finite there is no range */
+        printf("]");
+    else if (d->bad) /* and no sign of a sum that is no number */
+        printf("] min %.5g max %.5g", d->low, d->high);
+    else
+        printf("] min %.5g max %.5g mean %.5g", d->low, d->high, d->sum / (double)n);
     if (d->bad)
         printf(" NOT FINITE: %llu of %llu", (unsigned long long)d->bad, (unsigned long long)n);
     printf(" bits %016llx\n", (unsigned long long)d->hash);

@@ -10,10 +10,12 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/device.h"
+#include "runtime/checkpoint.h"
 #include "runtime/mainstem_rt.h"
+#include "runtime/sources.h"
 
 struct stem_weights {
-    struct stem_safetensors **file;
+    struct stem_safetensors **file, *all; /* all: of several, what a weight is looked up in */
     const char *const *paths;
     uint32_t n;
 };
@@ -31,6 +33,8 @@ struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n)
             return NULL;
         }
     }
+    if (n > 1 && !(w->all = stem_safetensors_join(w->file, n)))
+        stem_out_of_memory();
     return w;
 }
 
@@ -38,6 +42,7 @@ void stem_weights_close(struct stem_weights *w)
 {
     if (!w)
         return;
+    stem_safetensors_part(w->all);
     for (uint32_t i = 0; i < w->n; i++)
         stem_safetensors_close(w->file[i]);
     free(w->file);
@@ -47,13 +52,8 @@ void stem_weights_close(struct stem_weights *w)
 bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buffer *b, void *to, bool *found)
 {
     struct stem_rt_error err = {0};
-    enum stem_status s = STEM_OK;
-    *found = false;
-    for (uint32_t i = w->n; i-- > 0 && !s && !*found;)
-        s = stem_safetensors_read(w->file[i], b, false, to, found, &err);
     /* A weight that says where it is must be there; others may be made up. */
-    if (!s && !*found && b->from && w->n)
-        s = stem_safetensors_read(w->file[w->n - 1], b, true, NULL, found, &err);
+    enum stem_status s = stem_safetensors_read(w->all ? w->all : w->file[0], b, b->from != NULL, to, found, &err);
     if (s)
         stem_cli_error("%s", err.message);
     return !s;
@@ -152,17 +152,34 @@ bool stem_weights_fit(const struct stem_weights *w, const struct stem_plan_varia
     return fit;
 }
 
+/* The file has experts behind those that the weight takes: perhaps a const is too small. Said of the first such weight; not of
+ * {*+N}, which a rank uses for its share. */
+static void warn_of_more(const struct stem_weights *w, const struct stem_plan_buffer *b, bool *said)
+{
+    char name[2 * STEM_MAX_SOURCE];
+    struct stem_sources s;
+    const struct stem_safetensors *f = w->all ? w->all : w->file[0];
+    if (*said || !b->from || stem_safetensors_find(f, b->name) || stem_sources_parse(b->from, b->rank, b->dim, &s) || !s.star || s.star[2] != '}' ||
+        !stem_sources_name(&s, s.n_star * s.n_list, name, sizeof name) || !stem_safetensors_find(f, name))
+        return;
+    *said = true;
+    fprintf(stderr, "mainstem: warning: weight '%s' takes %u tensors by number, and there are more: '%s' is not read\n", b->name,
+            s.n_star, name);
+}
+
 bool stem_weights_cover(const struct stem_weights *w, const struct stem_plan_variant *v)
 {
     struct stem_arena *a = stem_arena_new();
     struct names all = names_new(a, v), missing = names_new(a, v);
-    bool fine = true;
+    bool fine = true, said = false;
     for (uint32_t i = 0; fine && i < v->n_buffers; i++) {
         bool found = false;
         if (!is_weight(&v->buffers[i]))
             continue;
         fine = stem_weights_load(w, &v->buffers[i], NULL, &found);
         all.at[all.n++] = v->buffers[i].name;
+        if (fine && found)
+            warn_of_more(w, &v->buffers[i], &said);
         if (!found)
             missing.at[missing.n++] = v->buffers[i].name;
     }

@@ -296,7 +296,7 @@ static void heading_names(const struct stem_plan_variant *v, const struct stem_f
 static void heading(const struct stem_plan_variant *v, const struct stem_fold *f, const struct stem_timeline *t,
                     size_t prefix, struct stem_arena *a, struct stem_out *o)
 {
-    const struct stem_plan_op *first = &v->ops[f->first], *last = &v->ops[f->first + f->period * (f->count - 1)];
+    const struct stem_plan_op *first = &v->ops[f->first], *last = &v->ops[f->first + f->period * f->count - 1];
     double begin = t->start[f->first], end = 0;
     for (uint32_t i = f->first; i < f->first + f->period * f->count; i++) {
         begin = t->start[i] < begin ? t->start[i] : begin;
@@ -310,8 +310,7 @@ static void heading(const struct stem_plan_variant *v, const struct stem_fold *f
     stem_out_printf(o, ", %.1f us", (end - begin) / f->count);
     stem_out_str(o, f->count > 1 ? " each" : "");
     if (last->segment != first->segment)
-        stem_out_printf(o, ", segments %u to %u", first->segment,
-                        v->ops[f->first + f->period * f->count - 1].segment);
+        stem_out_printf(o, ", segments %u to %u", first->segment, last->segment);
     else if (v->n_segments > 1)
         stem_out_printf(o, ", segment %u", first->segment);
     stem_out_char(o, '\n');

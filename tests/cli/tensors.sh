@@ -51,6 +51,26 @@ done
 is 'one of two weights on the GPU' "$(grep -c "note: 1 of 2 weights are from .*a; the others are random: 'b'\$" "$scratch/gpua") $(tail -n 1 "$scratch/gpua")" '1 0'
 is 'none of two weights on the GPU' "$(grep -c "error: no tensor of --weights .*the nearest to 'B' of .*B is 'b'\$" "$scratch/gpuB") $(tail -n 1 "$scratch/gpuB")" '1 1'
 
+# Tensors of one weight in two files, given one by one or by their directory; and more of them than the program takes.
+cat >"$scratch/stacked.stem" <<'END'
+module stacked;
+const E = 3;
+model net(x: f32[E, 2]) -> (y: f32[E, 2]) { weight w: f32[E, 2] = "e.{*}"; return x + w; }
+END
+mkdir -p "$scratch/shards"
+python3 -B "$here/tensors.py" write "$scratch/x" x=0,0,0,0,0,0:3
+python3 -B "$here/tensors.py" write "$scratch/shards/1.safetensors" e.0=1,2:0 e.2=5,6:0
+python3 -B "$here/tensors.py" write "$scratch/shards/2.safetensors" e.1=3,4:0
+for given in "--weights=$scratch/shards" "--weights=$scratch/shards/1.safetensors --weights=$scratch/shards/2.safetensors"; do
+    # shellcheck disable=SC2086 # the arguments are words
+    "$MAINSTEM" run "$scratch/stacked.stem" --device=cpu --input="$scratch/x" $given --save="$scratch/y" >"$scratch/log" 2>&1
+    is "a weight in two files: $given" "$? $(python3 -B "$here/tensors.py" show "$scratch/y") $(grep -c warning "$scratch/log")" '0 y F32 [3, 2] 1 2 3 4 5 6 0'
+done
+python3 -B "$here/tensors.py" write "$scratch/x" x=0,0,0,0:2
+"$MAINSTEM" run "$scratch/stacked.stem" -D E=2 --device=cpu --weights="$scratch/shards" >"$scratch/log" 2>&1
+is 'more experts than the program has' "$? $(grep warning "$scratch/log")" \
+    "0 mainstem: warning: weight 'w' takes 2 tensors by number, and there are more: 'e.2' is not read"
+
 # Ranks that load their parts of one checkpoint: what they compute adds up to what one that has all of it computes.
 cat >"$scratch/ranks.stem" <<'END'
 module ranks;

@@ -37,6 +37,18 @@ static void files(void)
          "'w' does not have as many bytes", 0},
         {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"w\":{}}", 256, STEM_E_FORMAT,
          "duplicate", 0},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]}}", 260, STEM_E_FORMAT,
+         "the bytes from 256 of its data on belong to no tensor", 0},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[4,260]}}", 260, STEM_E_FORMAT,
+         "the bytes from 0 of its data on belong to no tensor", 0},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[252,260]}}",
+         260, STEM_E_FORMAT, "tensors 'w' and 'x' overlap", 0},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+         256, STEM_OK, NULL, 1},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"__metadata__\":5}", 256, STEM_E_FORMAT,
+         "__metadata__ is no object of strings", 0},
+        {"{\"w\":{\"dtype\":\"F32\",\"shape\":[64],\"data_offsets\":[0,256]},\"__metadata__\":{\"a\":1}}", 256, STEM_E_FORMAT,
+         "__metadata__ is no object of strings", 0},
     };
     struct fixture f;
     jit_setup(&f);
@@ -107,8 +119,8 @@ static void write_checkpoint(char path[], bool whole)
             }
     len += (size_t)snprintf(header + len, sizeof header - len, ",\"own\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[64,80]}");
     len += (size_t)snprintf(header + len, sizeof header - len, ",\"part\":{\"dtype\":\"F32\",\"shape\":[2,8],\"data_offsets\":[96,160]}");
-    if (whole)
-        len += (size_t)snprintf(header + len, sizeof header - len, ",\"scale\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}");
+    len += (size_t)snprintf(header + len, sizeof header - len, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[80,96]}",
+                            whole ? "scale" : "unasked_for");
     header[len++] = '}';
     uint64_t n = len - 8;
     memcpy(header, &n, 8);
