@@ -110,6 +110,21 @@ static void rebind(struct stem_checker *c, const struct stem_stmt *s, const stru
     }
 }
 
+/* Fewer names than results: those of operands in place are forgotten easily. */
+static void help_inout(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r, uint32_t n)
+{
+    struct stem_out o = {0};
+    for (uint32_t i = 0; i < r->n_inout; i++) {
+        const struct stem_x *base = stem_base_name(r->inout[i]);
+        stem_out_printf(&o, "%s%s", i ? ", " : "", base ? stem_name(c->m, base->id.name) : "_");
+    }
+    const struct stem_ast_target *t = s->targets;
+    for (uint32_t i = r->n_inout; i < r->n; i++, t = t && n == r->n - r->n_inout ? t->next : NULL)
+        stem_out_printf(&o, ", %s", t && n == r->n - r->n_inout ? stem_name(c->m, t->id.name) : "_");
+    stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
+    stem_out_free(&o);
+}
+
 static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r)
 {
     uint32_t n = 0;
@@ -121,6 +136,8 @@ static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, cons
             at = stem_span_join(at, t->id.span);
         stem_error(c->m->diags, STEM_E_RESULT_COUNT, at, "%u name%s for %u result%s", n, n == 1 ? "" : "s", r->n,
                    r->n == 1 ? "" : "s");
+        if (n < r->n && r->n_inout)
+            help_inout(c, s, r, n);
     }
     uint32_t i = 0;
     for (const struct stem_ast_target *t = s->targets; t; t = t->next, i++) {
@@ -184,7 +201,11 @@ static void declare(struct stem_checker *c, const struct stem_stmt *s)
     const char *word = s->kind == STEM_S_WEIGHT ? "weight" : "state";
     e.dim_value = NULL;
     for (const struct stem_ast_param *p = s->decl; p; p = p->next) {
-        struct stem_sval v = {.root = {s->kind == STEM_S_WEIGHT ? STEM_ROOT_WEIGHT : STEM_ROOT_STATE, 0}};
+        struct stem_sval v = {.root = {STEM_ROOT_WEIGHT, 0}};
+        if (s->kind == STEM_S_STATE) {
+            v.root = (struct stem_root){STEM_ROOT_STATE, c->states.len};
+            stem_vec_push(&c->states, (struct stem_checked_state){p->id, false});
+        }
         if (c->repeats || c->dim_branch)
             stem_error(c->m->diags, STEM_E_MISPLACED_WEIGHT, p->id.span, "a %s cannot be declared inside of %s", word,
                        c->repeats ? "a `repeat`" : "a `when` that a dim decides");
@@ -238,6 +259,8 @@ static struct stem_checked_name *in_branch(struct branch *b, struct stem_sym nam
 /* Memory that might be either: what may be done with both. */
 static struct stem_root both_roots(struct stem_root a, struct stem_root b)
 {
+    if (a.kind == STEM_ROOT_STATE && b.kind == STEM_ROOT_STATE && a.index != b.index)
+        a.index = STEM_STATE_ANY;
     return a.kind >= b.kind ? a : b;
 }
 
@@ -301,6 +324,7 @@ static void when(struct stem_checker *c, const struct stem_stmt *s)
         stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "a condition is a comparison, not a number");
     int truth = n.kind == STEM_NUM_BOOL ? n.truth : -1;
     if (truth >= 0 && !mentions_dim(c, s->expr)) {
+        c->skipped |= (truth ? s->other : s->body) != NULL;
         statements(c, truth ? s->body : s->other, false); /* the other branch may make no sense for these consts */
         return;
     }
@@ -405,6 +429,7 @@ static void check_return(struct stem_checker *c, const struct stem_stmt *s, bool
         if (n >= f->n_results)
             continue;
         f->result_root[n] = v.root;
+        stem_checker_wrote(c, v.root); /* the caller may */
         const struct stem_type *need = &f->result_type[n];
         if (!v.bad && need->dtype != STEM_N_DTYPES && !stem_type_same(&v.type, need)) {
             stem_error(c->m->diags, STEM_E_RESULT_TYPE, x->span, "the result is declared as %s, and this is %s",
@@ -479,6 +504,27 @@ static void check_inout_params(struct stem_checker *c, const struct stem_callabl
     }
 }
 
+/* A state keeps what a launch writes into it in place. Binding its name anew writes nothing. */
+static void check_states(struct stem_checker *c)
+{
+    for (uint32_t i = 0; i < c->states.len && !c->skipped && !stem_diags_errors(c->m->diags); i++) {
+        struct stem_checked_state *s = &c->states.at[i];
+        const char *name = stem_name(c->m, s->id.name);
+        const struct stem_checked_name *last = stem_checker_find(c, s->id.name);
+        bool used = false;
+        for (uint32_t k = 0; k < c->names.len; k++)
+            used |= c->names.at[k].span.begin == s->id.span.begin && c->names.at[k].used;
+        if (s->written || !used) /* one that is not read, either, was said to be unused */
+            continue;
+        stem_warning(c->m->diags, STEM_E_STATE_UNWRITTEN, s->id.span,
+                     "nothing writes the state '%s': each launch finds in it what the first one found", name);
+        if (last && last->v.root.kind != STEM_ROOT_STATE)
+            stem_diag_label(c->m->diags, last->span, "this binds the name to another value, and the state stays as it was");
+        stem_diag_help(c->m->diags, "write it in place, by a kernel or an op with `inout %s` (such as cache_store); "
+                                    "what never changes is a `weight`", name);
+    }
+}
+
 void stem_check_body(struct stem_module *m, uint32_t callable)
 {
     struct stem_callable *f = &m->callables.at[callable];
@@ -512,9 +558,11 @@ void stem_check_body(struct stem_module *m, uint32_t callable)
         stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
                    stem_name(m, f->item->id.name));
     check_inout_params(&c, f);
+    check_states(&c);
     leave(&c, 0);
     f->state = STEM_DONE;
     stem_vec_free(&c.names);
     stem_vec_free(&c.gone);
+    stem_vec_free(&c.states);
     stem_vec_free(&c.indices.v);
 }

@@ -31,6 +31,16 @@ struct stem_gone {
     const char *where;
 };
 
+/* A state of the layer, its number in roots. */
+struct stem_checked_state {
+    struct stem_ident id;
+    bool written;
+};
+
+/* Roots of states that are not known, or not this layer's. */
+#define STEM_STATE_ANY UINT32_MAX
+#define STEM_STATE_FOREIGN (UINT32_MAX - 1)
+
 struct stem_checker {
     struct stem_module *m;
     struct stem_eval eval;
@@ -38,9 +48,11 @@ struct stem_checker {
     uint32_t callable; /* whose body this is */
     STEM_VEC(struct stem_checked_name) names;
     STEM_VEC(struct stem_gone) gone;
+    STEM_VEC(struct stem_checked_state) states;
     uint32_t repeats, eagers; /* around the statement */
     bool dim_branch;          /* within a `when` that a dim decides */
     bool returned;
+    bool skipped; /* a branch that these consts do not take: not checked */
     bool many_names; /* there are more than may be, and it was said */
 };
 
@@ -49,6 +61,8 @@ bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);
 void stem_suggest_name(const struct stem_eval *e, const char *word);
 /* Reports that nothing has the name of the call x, and what may have been meant. */
 void stem_check_unknown(struct stem_checker *c, const struct stem_x *x);
+/* The memory of `root` is written, or may be by others. */
+void stem_checker_wrote(struct stem_checker *c, struct stem_root root);
 struct stem_checked_name *stem_checker_find(struct stem_checker *c, struct stem_sym name);
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span);
 

@@ -68,6 +68,7 @@ static void may_release(struct stem_checker *c, const struct stem_arg *a, struct
 static void may_write(struct stem_checker *c, const struct stem_arg *a, struct stem_root root)
 {
     struct stem_diags *q = c->m->diags;
+    stem_checker_wrote(c, root);
     if (root.kind == STEM_ROOT_TEMP || root.kind == STEM_ROOT_STATE)
         return;
     if (root.kind == STEM_ROOT_WEIGHT) {
@@ -423,6 +424,8 @@ static void scalar_args(struct stem_checker *c, const struct stem_callable *f, c
 /* Root of a layer's result as the caller sees it. */
 static struct stem_root seen_root(struct stem_root inner, const struct stem_sval *args)
 {
+    if (inner.kind == STEM_ROOT_STATE)
+        inner.index = STEM_STATE_FOREIGN;
     return inner.kind == STEM_ROOT_PARAM ? args[inner.index].root : inner;
 }
 

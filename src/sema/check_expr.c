@@ -27,6 +27,12 @@ bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name)
     return false;
 }
 
+void stem_checker_wrote(struct stem_checker *c, struct stem_root root)
+{
+    for (uint32_t i = 0; root.kind == STEM_ROOT_STATE && i < c->states.len; i++)
+        c->states.at[i].written |= root.index == i || root.index == STEM_STATE_ANY;
+}
+
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span)
 {
     if (c->names.len == STEM_MAX_NAMES && !c->many_names)
