@@ -126,7 +126,8 @@ const char *stem_nearest(const char *word, const char *const *candidates, size_t
             return candidates[i]; /* of short words all are near; the one in other capitals is meant */
     for (size_t i = 0; i < n; i++) {
         uint32_t d = stem_edit_distance(word, candidates[i], best);
-        if (d < best) {
+        size_t longer = strlen(word) > strlen(candidates[i]) ? strlen(word) : strlen(candidates[i]);
+        if (d < best && 2 * d < longer) { /* more than half is common */
             best = d;
             found = candidates[i];
         }

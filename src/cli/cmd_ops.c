@@ -30,6 +30,8 @@ static void print_default(const struct stem_attr_def *a)
         printf(" = %s", a->number != 0 ? "true" : "false");
     else if (a->type == STEM_ATTR_TYPE_WORD || a->type == STEM_ATTR_TYPE_DTYPE)
         printf(" = %s", a->word ? a->word : "(default)");
+    else if (a->word) /* a number that depends on the operands */
+        printf(" = %s", a->word);
     else
         printf(" = %g", a->number);
 }

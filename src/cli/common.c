@@ -224,8 +224,9 @@ static void list_passes(void)
 {
     uint32_t n;
     const struct stem_pass *const *all = stem_pass_all(&n);
-    printf("%-10s %s\n%-10s %s\n%-10s %s\n", "parse", "text to AST", "check", "names, types, shapes, operand modes",
-           "expand", "specialise dims, unroll repeats, resolve when");
+    printf("%-10s %s\n%-10s %s\n%-10s %s\n", "parse", "text to AST (always runs: not for --passes)", "check",
+           "names, types, shapes, operand modes (always runs)", "expand",
+           "specialise dims, unroll repeats, resolve when (always runs)");
     for (uint32_t i = 0; i < n; i++)
         printf("%-10s %s\n", all[i]->name, all[i]->blurb);
 }

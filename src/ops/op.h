@@ -45,7 +45,7 @@ struct stem_attr_def {
     enum stem_attr_type type;
     bool required;
     double number;            /* default of INT, FLOAT, BOOL */
-    const char *word;         /* default of WORD, DTYPE; NULL: none */
+    const char *word;         /* default of WORD, DTYPE, NULL: none; of FLOAT: what NaN as the default stands for */
     const char *const *words; /* WORD: allowed ones, NULL-terminated */
 };
 

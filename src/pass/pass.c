@@ -70,7 +70,9 @@ static bool known(struct stem_diags *diags, const char *word, size_t len)
         return true;
     stem_error(diags, STEM_E_UNKNOWN_PASS, STEM_NOWHERE, "there is no pass '%s'", name);
     const char *near = stem_nearest(name, names, N_PASSES);
-    if (near)
+    if (!strcmp(name, "parse") || !strcmp(name, "check") || !strcmp(name, "expand"))
+        stem_diag_help(diags, "parse, check and expand always run; --passes takes those after them, from '%s' on", names[0]);
+    else if (near)
         stem_diag_help(diags, "did you mean '%s'?", near);
     return false;
 }

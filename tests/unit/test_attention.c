@@ -188,7 +188,7 @@ static void gqa_one(enum stem_dtype type, int tokens, int heads, int groups, int
                            {STEM_I32, c.table, 2, {tokens, c.per_sequence}, STEM_MODE_IN},
                            {STEM_I32, c.lens, 1, {tokens}, STEM_MODE_IN}};
     struct stem_attr scale = {.name = "scale", .kind = STEM_ATTR_FLOAT, .f = given};
-    run("gqa_attention", in, 5, &scale, 1, &y);
+    run("gqa_attention", in, 5, &scale, given > 0, &y);
     double want[256], worst = 0;
     int rows[128];
     for (int o = 0; o < tokens * heads; o++) {

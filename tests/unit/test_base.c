@@ -44,6 +44,8 @@ static void nearest_word(void)
     CU_ASSERT_PTR_NULL(stem_nearest("banana", words, 4));
     static const char *const letters[] = {"N", "x", "T"};
     UNIT_SAME_TEXT(stem_nearest("t", letters, 3), "T");
+    CU_ASSERT_PTR_NULL(stem_nearest("y", letters, 3));
+    CU_ASSERT_PTR_NULL(stem_nearest("xy", letters, 3)); /* of two letters one is half */
     CU_ASSERT_EQUAL(stem_edit_distance("ab", "ba", 3), 1);
     CU_ASSERT_EQUAL(stem_edit_distance("kitten", "sitting", 9), 3);
 }

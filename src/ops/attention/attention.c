@@ -53,7 +53,9 @@ static bool attr_fail(struct stem_infer *c, const char *what, const char *text)
 static bool check_scale(struct stem_infer *c, const struct stem_op_def *def)
 {
     double scale = stem_op_attr(def, c->attrs, "scale")->f;
-    return (scale >= 0 && scale < 1e30) || attr_fail(c, def->name, "scale must not be negative");
+    if (isnan(scale)) /* not given */
+        return true;
+    return (scale > 0 && scale < 1e30) || attr_fail(c, def->name, "scale must be positive");
 }
 
 static bool infer_gqa(struct stem_infer *c)
@@ -185,7 +187,7 @@ static void expand_gqa(struct stem_builder *b, const struct stem_value_id *in, c
                         .unit = STEM_GQA_UNIT,
                         .blocks = blocks_of(q->dim[0] * groups, most, STEM_GQA_UNIT, STEM_GQA_PARTS),
                         .latent = q->dim[2],
-                        .scale = scale > 0 ? scale : 1 / sqrt((double)q->dim[2])};
+                        .scale = isnan(scale) ? 1 / sqrt((double)q->dim[2]) : scale};
     struct stem_value_id operands[6] = {in[0], in[1], in[2], in[3], in[4], STEM_NO_VALUE};
     out[0] = build(b, operands, &call);
 }
@@ -220,7 +222,7 @@ const struct stem_op_def stem_op_gqa_attention = {
                {"table", STEM_MODE_IN, false, false},
                {"lens", STEM_MODE_IN, false, false}},
     .n_params = 5,
-    .attrs = {{"scale", STEM_ATTR_TYPE_FLOAT, false, 0, NULL, NULL}},
+    .attrs = {{"scale", STEM_ATTR_TYPE_FLOAT, false, NAN, "1/sqrt(D)", NULL}},
     .n_attrs = 1,
     .results = {"y"},
     .infer = infer_gqa,
