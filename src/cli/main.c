@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/str.h"
@@ -55,16 +56,29 @@ static int unknown(const char *word)
     return STEM_EXIT_USAGE;
 }
 
+static bool said; /* that standard output cannot be written */
+
 static int close_output(int status)
 {
     if (!fflush(stdout) && !ferror(stdout))
         return status;
     stem_cli_error("cannot write to standard output");
+    said = true;
     return STEM_EXIT_WORLD;
+}
+
+/* For what ends the program itself, as --help does. */
+static void at_exit(void)
+{
+    if (!said && (fflush(stdout) || ferror(stdout))) {
+        stem_cli_error("cannot write to standard output");
+        _exit(STEM_EXIT_WORLD);
+    }
 }
 
 int main(int argc, char **argv)
 {
+    atexit(at_exit);
     argp_err_exit_status = STEM_EXIT_USAGE;
     stem_on_out_of_memory(out_of_memory);
     json_set_alloc_funcs(stem_xmalloc, free);

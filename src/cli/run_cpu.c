@@ -218,9 +218,9 @@ static int run_plans(void *user, struct stem_cpu_watch *watch)
     int status = STEM_EXIT_WORLD;
     if (stem_cli_device_bytes(plan) > memory_of_machine() / 4 * 3) {
         stem_cli_error(
-            "%sthe program needs %s of memory for its weights, more than this machine has; make it smaller with -D "
-            "(for dual_stream_moe: -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64)",
-            r->device == STEM_RUN_AUTO ? "there is no GPU, and on the CPU device " : "", stem_cli_bytes(stem_cli_device_bytes(plan)));
+            "%sthe program needs %s of memory for its weights, more than this machine has; make it smaller with -D%s",
+            r->device == STEM_RUN_AUTO ? "there is no GPU, and on the CPU device " : "", stem_cli_bytes(stem_cli_device_bytes(plan)),
+            strcmp(plan->name, "dual_stream_moe") ? "" : ": -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64");
         return STEM_EXIT_WORLD;
     }
     if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))

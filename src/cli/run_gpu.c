@@ -166,9 +166,9 @@ static int compile_and_run(struct stem_gpu *g, struct stem_run *r)
     if (many && many->plan) {
         uint64_t need = stem_cli_device_bytes(many->plan);
         if (need > g->info.free_bytes) {
-            stem_cli_error("the program needs %s on the device, %s has %s free; make it smaller with -D (for "
-                           "dual_stream_moe: -D SETS=2)",
-                           stem_cli_bytes(need), g->info.name, stem_cli_bytes(g->info.free_bytes));
+            stem_cli_error("the program needs %s on the device, %s has %s free; make it smaller with -D%s",
+                           stem_cli_bytes(need), g->info.name, stem_cli_bytes(g->info.free_bytes),
+                           strcmp(many->plan->name, "dual_stream_moe") ? "" : " SETS=2");
             status = STEM_EXIT_WORLD;
         } else if ((one = stem_cli_compile_single(&r->compile, &status)) && one->plan) {
             struct stem_exec_options o = {.memory = r->pool ? STEM_MEMORY_POOL : STEM_MEMORY_SLAB};

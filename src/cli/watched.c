@@ -52,7 +52,7 @@ static void print_where(const struct stem_cpu_watch *w, const struct stem_plan_o
 {
     uintptr_t least = 1 << 16;
     uint32_t nearest = 0;
-    bool behind = false;
+    bool behind = false, within = false;
     if (!w->faulted || !w->n)
         return;
     for (uint32_t i = 0; i < w->n; i++) {
@@ -63,9 +63,12 @@ static void print_where(const struct stem_cpu_watch *w, const struct stem_plan_o
         least = far;
         nearest = w->range[i].operand;
         behind = w->fault >= end;
+        within = !behind && w->fault >= begin;
     }
     if (least == 1 << 16)
         fputs(": it touches memory far from its operands", stderr);
+    else if (within)
+        fprintf(stderr, ": it writes operand %u of %u, which is for reading", nearest + 1, op->n_operands);
     else if (least == 0)
         fprintf(stderr, ": it touches memory right behind operand %u of %u", nearest + 1, op->n_operands);
     else

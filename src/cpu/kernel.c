@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/out.h"
 #include "cpu/device.h"
@@ -225,8 +226,12 @@ static union argument scalar_argument(const struct stem_scalar *s)
     return a;
 }
 
+/* Who watches is told where the operands are, and may be: what is only read cannot be written meanwhile. */
 static void tell(struct stem_cpu_watch *w, const struct stem_cpu_guard *g)
 {
+    for (uint32_t i = 0; w && i < g->n; i++)
+        if (!g->region[i].written)
+            (void)mprotect(g->region[i].first, (size_t)(g->region[i].last - g->region[i].first), PROT_READ);
     for (uint32_t i = 0; w && i < g->n && i < STEM_CPU_WATCHED; i++) {
         const struct stem_cpu_region *r = &g->region[i];
         w->range[i].begin = (uintptr_t)r->at;

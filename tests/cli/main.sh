@@ -105,6 +105,18 @@ for wait in 'stem_wait();' 'asm volatile("griddepcontrol.wait;" ::: "memory");' 
     printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(4) waits {{\n%s y[threadIdx.x] = x[threadIdx.x]; }}\nmodel m(x: f32[4]) -> f32[4] { return k(exp(x)); }\n' "$wait" >"$work/waits.stem"
     expect 0 'bit for bit' run --device=cpu "$work/waits.stem"
 done
+printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(2) {{ y[threadIdx.x] = x[threadIdx.x]; }}\nmodel m(x: f32[4]) -> f32[4] { return k(x); }\n' >"$work/half.stem"
+expect 0 'max [-0-9.e]+ NOT FINITE: 2 of 4 bits' run --device=cpu "$work/half.stem"
+printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(4) {{ y[threadIdx.x] = 1; ((float *)x)[threadIdx.x] = 2; }}\nmodel m(x: f32[4]) -> f32[4] { return k(x); }\n' >"$work/writes.stem"
+expect 1 'it writes operand 1 of 2, which is for reading' run --device=cpu "$work/writes.stem"
+expect 0 'NAME.plan.json' verify --help
+printf 'module vast;\nmodel m(x: f32[4]) -> f32[4] { state s: f32[524288, 262144]; return x + s[0, 0:4]; }\n' >"$work/vast.stem"
+expect 3 'make it smaller with -D$' run --device=cpu "$work/vast.stem"
+expect 3 'make it smaller with -D: -D SETS=2 ' run --device=cpu $moe -D LAYERS=1000 -D SETS=1000
+if [ -w /dev/full ]; then
+    "$MAINSTEM" compile --help >/dev/full 2>"$work/out"
+    check 'help that cannot be written' test "$? $(grep -c 'cannot write to standard output' "$work/out")" = '3 1'
+fi
 printf '\377\000\001{{{' >"$work/bytes.stem"
 expect 1 'STEM10' compile "$work/bytes.stem"
 printf '\357\273\277module m; model f(x: f32[4]) -> f32[4] { return x + 1.0; }' >"$work/bom.stem"
