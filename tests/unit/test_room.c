@@ -91,13 +91,16 @@ static struct stem_lowered lowered(const struct products *t, const char *name, b
     return l;
 }
 
-/* The name of a kernel says how its sums are cut; "_s4", the stages of its rings, plays no part in that. */
+/* The name of a kernel says how its sums are cut; "_s4", the stages of its rings, and "a", if they hold all, play no part in that. */
 static void without_stages(const char *kernel, char *out, size_t size)
 {
     snprintf(out, size, "%s", kernel);
     for (char *s = out; (s = strstr(s, "_s")); s++)
-        if (s[2] >= '0' && s[2] <= '9')
+        if (s[2] >= '0' && s[2] <= '9') {
             s[2] = '0';
+            if (s[3] == 'a')
+                memmove(s + 3, s + 4, strlen(s + 4) + 1);
+        }
 }
 
 static void launches(void)
