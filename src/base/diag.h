@@ -18,6 +18,13 @@ enum stem_diag_id {
 #undef STEM_DIAG
 };
 
+/* A number that is given twice does not compile. */
+enum stem_diag_numbers {
+#define STEM_DIAG(number, name, title, explanation) STEM_DIAG_NUMBER_##number,
+#include "base/diag.def"
+#undef STEM_DIAG
+};
+
 enum stem_severity { STEM_REMARK, STEM_WARNING, STEM_ERROR };
 
 struct stem_label {
