@@ -106,11 +106,7 @@ uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op
     }
     if (op->class != STEM_OP_BUILTIN || !op->def->lower)
         return 0;
-    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
-    struct stem_concrete c;
-    struct stem_lowered l = {0};
-    stem_op_concrete(p, op, tensor, &c);
-    op->def->lower(&c, t, a, &l);
+    struct stem_lowered l = stem_op_lower(p, op, t, a);
     if (l.work == STEM_WORK_MATMUL) { /* of whatever version it is: the table is of one machine */
         hash_text(&h, "cuBLASLt");
         return done(&h);

@@ -212,13 +212,9 @@ static void emit_builtin(struct part *t, const struct stem_op *op, struct stem_p
         stem_arena_free(e->lowering);
         e->lowering = stem_arena_new();
     }
-    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
-    struct stem_concrete c;
-    struct stem_lowered l = {0};
-    stem_op_concrete(t->p, op, tensor, &c);
     if (!op->def->lower)
         stem_emit_bug("the op '%s' cannot be lowered", op->def->name);
-    op->def->lower(&c, &e->options->target, e->lowering, &l);
+    struct stem_lowered l = stem_op_lower(t->p, op, &e->options->target, e->lowering);
     o->kind = plan_text(e, op->def->name);
     o->work = l.work;
     if (l.work == STEM_WORK_LAUNCH) {

@@ -94,3 +94,14 @@ void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, st
         if (t[i].buffer != STEM_NONE && p->buffers.at[t[i].buffer].kind == STEM_BUFFER_WEIGHT)
             c->constant |= 1u << i;
 }
+
+struct stem_lowered stem_op_lower(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
+                                  struct stem_arena *a)
+{
+    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
+    struct stem_concrete c;
+    struct stem_lowered l = {0};
+    stem_op_concrete(p, op, tensor, &c);
+    op->def->lower(&c, t, a, &l);
+    return l;
+}

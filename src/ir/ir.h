@@ -263,6 +263,9 @@ struct stem_tensor stem_operand_tensor(const struct stem_program *p, const struc
 /* Fills `c` for a BUILTIN op; `t` needs room for STEM_MAX_OPERANDS tensors. */
 void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, struct stem_tensor *t,
                       struct stem_concrete *c);
+/* How a BUILTIN op that has a lowering runs on the target. */
+struct stem_lowered stem_op_lower(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
+                                  struct stem_arena *a);
 
 /* ---- the textual form (print.c, read.c); printing what was read gives the same bytes ---- */
 

@@ -33,11 +33,7 @@ static struct launch launch_of(const struct stem_program *p, const struct stem_o
         return (struct launch){.kernel = true, .waits = p->decls.at[op->decl].waits};
     if (op->class == STEM_OP_EXTERN || !op->def->lower)
         return (struct launch){0};
-    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
-    struct stem_concrete c;
-    struct stem_lowered l = {0};
-    stem_op_concrete(p, op, tensor, &c);
-    op->def->lower(&c, t, a, &l);
+    struct stem_lowered l = stem_op_lower(p, op, t, a);
     return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits, l.ahead, l.early};
 }
 

@@ -56,24 +56,14 @@ static struct stem_op_id longer(const struct stem_program *p, const struct stem_
     return STEM_NO_OP;
 }
 
-static struct stem_lowered lowered(const struct stem_program *p, struct stem_op *op, bool shares, const struct stem_target *t,
-                                   struct stem_arena *a)
-{
-    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
-    struct stem_concrete c;
-    struct stem_lowered l = {0};
-    op->shares = shares;
-    stem_op_concrete(p, op, tensor, &c);
-    op->def->lower(&c, t, a, &l);
-    return l;
-}
-
 static void decide(struct stem_program *p, struct stem_op_id id, struct stem_op_id other, struct stem_pass_ctx *ctx,
                    struct stem_arena *a)
 {
     struct stem_op *op = stem_op_at(p, id);
     const struct stem_target *t = &ctx->options->target;
-    struct stem_lowered all = lowered(p, op, false, t, a), half = lowered(p, op, true, t, a);
+    struct stem_lowered all = stem_op_lower(p, op, t, a);
+    op->shares = true;
+    struct stem_lowered half = stem_op_lower(p, op, t, a);
     op->shares = half.smem != all.smem || half.grid[0] != all.grid[0];
     if (op->shares)
         stem_remark(ctx->diags, "room", op->span,
