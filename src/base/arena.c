@@ -160,12 +160,16 @@ char *stem_arena_strdup(struct stem_arena *a, const char *s)
 
 char *stem_arena_vprintf(struct stem_arena *a, const char *fmt, va_list ap)
 {
+    char small[1024]; /* most texts are formatted once */
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
+    int n = vsnprintf(small, sizeof small, fmt, again);
     va_end(again);
     char *p = stem_arena_alloc(a, (size_t)n + 1);
-    vsnprintf(p, (size_t)n + 1, fmt, ap);
+    if ((size_t)n < sizeof small)
+        memcpy(p, small, (size_t)n + 1);
+    else
+        vsnprintf(p, (size_t)n + 1, fmt, ap);
     return p;
 }
 
