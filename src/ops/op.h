@@ -146,6 +146,7 @@ struct stem_op_def {
     bool internal;          /* cannot be called by name in the language */
     bool epilogue; /* one result, which may go through an expression first: epilogue.h; has STEM_EPILOGUE_ATTRS */
     bool halves;   /* that expression may be of the two halves of the last dim */
+    bool can_share; /* its lowering looks at stem_concrete.shares */
 
     bool (*infer)(struct stem_infer *c);
     /* Composite: builds primitives for inputs `in`, sets `out`. NULL: primitive. */

@@ -24,6 +24,20 @@ static uint32_t scale_place(const struct stem_program *p, const struct stem_op *
     return weight == 1 ? 4 : 5;
 }
 
+static bool is_quantiser(const struct stem_op *op)
+{
+    return !op->dead && op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "quantize_f8");
+}
+
+/* Whether there is anything that a rmsnorm could be quantised for. */
+static bool any(const struct stem_program *p)
+{
+    for (uint32_t i = 0; i < p->ops.len; i++)
+        if (scale_place(p, &p->ops.at[i], 0) || is_quantiser(&p->ops.at[i]))
+            return true;
+    return false;
+}
+
 /* Who reads what. */
 struct readers {
     const struct stem_fuse *s;
@@ -104,9 +118,9 @@ static struct stem_op_id quantiser(const struct readers *r, uint32_t norm, struc
     const struct stem_program *p = r->s->p;
     for (uint32_t i = r->first[stem_value_at(p, value)->tensor.buffer]; i; i = r->next[i]) {
         const struct stem_op *op = &p->ops.at[r->op[i]];
-        if (!op->dead && op->class == STEM_OP_BUILTIN && !strcmp(op->def->name, "quantize_f8") && op->operands[0].value.n == value.n &&
-            op->operands[0].mode != STEM_MODE_CONSUME && !op->resource.n && !op->n_after && !r->s->waited_for[r->op[i]] &&
-            op->stream.n == p->ops.at[norm].stream.n && op->segment == p->ops.at[norm].segment)
+        if (is_quantiser(op) && op->operands[0].value.n == value.n && op->operands[0].mode != STEM_MODE_CONSUME &&
+            !op->resource.n && !op->n_after && !r->s->waited_for[r->op[i]] && op->stream.n == p->ops.at[norm].stream.n &&
+            op->segment == p->ops.at[norm].segment)
             return (struct stem_op_id){r->op[i]};
     }
     return STEM_NO_OP;
@@ -164,6 +178,8 @@ static void one_norm(struct stem_fuse *s, const struct readers *r, struct stem_b
 void stem_fuse_quantised(struct stem_fuse *s)
 {
     struct stem_program *p = s->p;
+    if (!any(p))
+        return;
     struct readers r = find_readers(s);
     struct stem_dims *dims = stem_dims_new();
     struct stem_builder b = stem_builder_new(p, dims, s->ctx->diags);

@@ -80,9 +80,9 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
     for (uint32_t i = 0; i < p->ops.len; i++)
         p->ops.at[i].shares = false;
     for (uint32_t i = 0; i < p->sched.order.len && p->streams.len > 1; i++) {
-        struct stem_op_id id = p->sched.order.at[i], other = longer(p, hb, at, id);
+        struct stem_op_id id = p->sched.order.at[i], other;
         const struct stem_op *op = stem_op_at(p, id);
-        if (other.n == STEM_NONE || op->class != STEM_OP_BUILTIN || !op->def->lower)
+        if (op->class != STEM_OP_BUILTIN || !op->def->can_share || (other = longer(p, hb, at, id)).n == STEM_NONE)
             continue;
         struct stem_arena *lowering = stem_arena_new();
         decide(p, id, other, ctx, lowering);

@@ -281,6 +281,7 @@ const struct stem_op_def stem_op_linear = {
     .n_attrs = 1 + STEM_N_EPILOGUE_ATTRS,
     .epilogue = true,
     .halves = true,
+    .can_share = true,
     .results = {"y"},
     .infer = infer,
     .cost = cost,

@@ -102,6 +102,7 @@ const struct stem_op_def stem_op_norm_linear = {
     .n_attrs = 2 + STEM_N_EPILOGUE_ATTRS,
     .epilogue = true,
     .halves = true,
+    .can_share = true,
     .results = {"y"},
     .infer = infer,
     .cost = cost,
