@@ -260,7 +260,7 @@ void *stem_cpu_buffer(struct stem_cpu *c, uint32_t variant, uint32_t index)
 static bool run_in_place(struct stem_cpu *c, uint32_t variant, const struct stem_plan_op *op, char **error)
 {
     void **data = calloc(op->n_operands + (size_t)1, sizeof *data);
-    bool ok = data || stem_cpu_fail(error, "out of memory");
+    bool ok = data || stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
     for (uint32_t i = 0; ok && i < op->n_operands; i++) {
         const struct stem_tensor *t = &op->operands[i].tensor;
         if (t->buffer == STEM_NONE)
@@ -281,7 +281,7 @@ static bool run_in_place(struct stem_cpu *c, uint32_t variant, const struct stem
         c->watch->n = 0;
     }
     ok = ok && run_op(kernel, fn, op, data, c->watch, error);
-    bool short_of_memory = !ok && error && *error && strstr(*error, "out of memory");
+    bool short_of_memory = !ok && error && *error && !strcmp(*error, STEM_CPU_NO_MEMORY);
     if (c->watch && (ok || short_of_memory)) /* who watches takes a failure in here for the op's own */
         c->watch->plan = NULL;
     free(data);

@@ -12,6 +12,9 @@
 /* *error = formatted message, malloc'd (if `error` is not NULL); returns false. */
 bool stem_cpu_fail(char **error, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* What is said, here and in shim.hpp, where memory runs out around an op: that is not the op's fault. */
+#define STEM_CPU_NO_MEMORY "out of memory"
+
 /* ---- kernel.c: inline kernels, compiled for the host ---- */
 
 /* What an inline kernel's entry point gets; shim.hpp has the same definition. */

@@ -79,7 +79,7 @@ bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op,
     for (uint32_t i = 0; i < g->n; i++)
         if (!map_region(&g->region[i])) {
             unmap_all(g);
-            return stem_cpu_fail(error, "out of memory");
+            return stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
         }
     for (uint32_t i = 0; i < op->n_operands; i++)
         for (uint32_t k = 0; k < g->n; k++) {

@@ -147,6 +147,17 @@ static void print_source(const char *kernel, const char *text, size_t len, struc
                     kernel, kernel, synchronises(text, len) ? "true" : "false");
 }
 
+static bool source_of(const struct stem_plan *plan, uint32_t index, const char *name, struct stem_out *o, char **error)
+{
+    size_t len;
+    const char *kernel = plan->kernels[index].name;
+    const char *text = plan->cuda ? stem_cpu_kernel_text(plan->cuda, kernel, &len) : NULL;
+    if (!text)
+        return stem_cpu_fail(error, "the plan has no text for the inline kernel '%s'", name);
+    print_source(kernel, text, len, o);
+    return true;
+}
+
 static bool open_library(const char *path, struct stem_cpu_kernel *k)
 {
     k->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -163,13 +174,9 @@ static bool open_library(const char *path, struct stem_cpu_kernel *k)
 
 bool stem_cpu_kernel_compiles(const struct stem_plan *plan, uint32_t index, const char *name, bool *rejected, char **error)
 {
-    size_t len;
-    const char *kernel = plan->kernels[index].name;
-    const char *text = plan->cuda ? stem_cpu_kernel_text(plan->cuda, kernel, &len) : NULL;
-    if (!text)
-        return stem_cpu_fail(error, "the plan has no text for the inline kernel '%s'", name);
     struct stem_out o = {0};
-    print_source(kernel, text, len, &o);
+    if (!source_of(plan, index, name, &o, error))
+        return false;
     char *path = stem_cpu_compile(stem_out_text(&o), name, rejected, error);
     bool ok = path != NULL;
     free(path);
@@ -180,13 +187,9 @@ bool stem_cpu_kernel_compiles(const struct stem_plan *plan, uint32_t index, cons
 bool stem_cpu_kernel_load(const struct stem_plan *plan, uint32_t index, const char *name, struct stem_cpu_kernel *k,
                           char **error)
 {
-    size_t len;
-    const char *kernel = plan->kernels[index].name;
-    const char *text = plan->cuda ? stem_cpu_kernel_text(plan->cuda, kernel, &len) : NULL;
-    if (!text)
-        return stem_cpu_fail(error, "the plan has no text for the inline kernel '%s'", name);
     struct stem_out o = {0};
-    print_source(kernel, text, len, &o);
+    if (!source_of(plan, index, name, &o, error))
+        return false;
     char *path = stem_cpu_compile(stem_out_text(&o), name, NULL, error);
     bool ok = path && open_library(path, k);
     if (path && !ok) { /* damaged in the cache: once more from the start */
@@ -269,7 +272,7 @@ bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan
     union argument *a = calloc(n + (size_t)1, sizeof *a);
     void **args = calloc(n + (size_t)1, sizeof *args);
     struct stem_cpu_guard g;
-    bool ok = a && args ? stem_cpu_guard_new(&g, op, data, error) : stem_cpu_fail(error, "out of memory");
+    bool ok = a && args ? stem_cpu_guard_new(&g, op, data, error) : stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
     if (ok) {
         tell(watch, &g);
         ok = run_guarded(k, op, &g, a, args, error);
