@@ -7,21 +7,7 @@ trap 'rm -rf "$work"' EXIT
 export MAINSTEM_CACHE=$work/cache
 moe=$SRCDIR/examples/dual_stream_moe.stem
 small='-D LAYERS=3 -D SETS=2 -D HIDDEN=128 -D EXPERTS=8 -D TOPK=2 -D INTER=32'
-n=0 failed=0
-
-# expect STATUS 'pattern' arguments...: the pattern (extended, "" for any) must occur in what is printed.
-expect() {
-    local status=$1 pattern=$2 out got
-    shift 2
-    n=$((n + 1))
-    out=$("$MAINSTEM" "$@" 2>&1 </dev/null)
-    got=$?
-    if [ $got != "$status" ] || { [ -n "$pattern" ] && ! grep -qE -- "$pattern" <<<"$out"; }; then
-        echo "mainstem $*: exit $got, expected $status and /$pattern/; it said:"
-        sed 's/^/    /' <<<"$out"
-        failed=$((failed + 1))
-    fi
-}
+. "$SRCDIR/tests/cli/expect.sh"
 check() { # check 'what' command...
     n=$((n + 1))
     local what=$1
