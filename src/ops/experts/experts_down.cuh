@@ -293,19 +293,7 @@ __device__ __forceinline__ void stem_experts_down_single(const E *h, const int *
     stem_down_single_source<E, MT> source = {h, w2, one, hidden, inter, row0};
     stem_down_one_sink<MT> sink = {sum, whole, one};
     stem_down_run<E, MT, 1, STAGES, WARPS, EARLY>(stem_shared_address(stem_smem), one.n, inter, source, sink);
-    if ((lane & 3) == 0)
-#pragma unroll
-        for (int i = 0; i < 2 * MT; i++)
-            sums[warp * 16 * MT + 8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
-    __syncwarp();
-    __syncthreads();
-    if (tid < 16 * MT && row0 + tid < hidden) {
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * 16 * MT + tid];
-        store(0, row0 + tid, v, 0.0f);
-    }
+    stem_down_one_end<MT, WARPS>(sums, sum, store, hidden, row0, tid, lane, warp);
 }
 
 #endif

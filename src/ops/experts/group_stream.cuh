@@ -269,15 +269,7 @@ __device__ __forceinline__ void stem_group_leave(float *tile, int count, const f
 template <int MT, int NT>
 __device__ __forceinline__ void stem_group_leave(float *tile, int count, const float (&acc)[MT][NT][2])
 {
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-#pragma unroll
-        for (int p = 0; p < (MT + 1) / 2; p++) {
-            float v = stem_fixed_sum(acc, j, p);
-            if (j < count && 2 * p + (t >> 1) < MT)
-                tile[j * (16 * MT + 4) + 32 * p + 8 * t + g] = v;
-        }
+    stem_fixed_leave(tile, count, acc);
     __syncwarp();
 }
 

@@ -137,6 +137,26 @@ template <int MT> struct stem_down_one_sink {
     }
 };
 
+/* Adds up the warps' sums of a block, 16 * MT rows, in their order, and stores them. */
+template <int MT, int WARPS, class Store>
+__device__ __forceinline__ void stem_down_one_end(float *sums, const float (&sum)[MT][2], const Store &store, int hidden,
+                                                  int row0, int tid, int lane, int warp)
+{
+    if ((lane & 3) == 0)
+#pragma unroll
+        for (int i = 0; i < 2 * MT; i++)
+            sums[warp * 16 * MT + 8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
+    __syncwarp();
+    __syncthreads();
+    if (tid < 16 * MT && row0 + tid < hidden) {
+        float v = 0;
+#pragma unroll
+        for (int w = 0; w < WARPS; w++)
+            v += sums[w * 16 * MT + tid];
+        store(0, row0 + tid, v, 0.0f);
+    }
+}
+
 /* Warps take whole experts in turn. Block: 32 * WARPS threads. Grid: x = tiles of 16 * MT rows of hidden. EARLY as for
  * stem_experts_down. */
 template <class E, int MT, int STAGES, int WARPS, bool EARLY, class Store>
@@ -157,19 +177,7 @@ __device__ __forceinline__ void stem_experts_down_one(const E *h, const int *ids
     stem_down_one_sink<MT> sink = {sum, whole, one};
     stem_stream<E, MT, 1, STAGES, EARLY>(stem_shared_address(stem_smem) + warp * ring, warp, WARPS, one.n, 0, 1, inter,
                                          source, sink);
-    if ((lane & 3) == 0)
-#pragma unroll
-        for (int i = 0; i < 2 * MT; i++)
-            sums[warp * 16 * MT + 8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
-    __syncwarp();
-    __syncthreads();
-    if (tid < 16 * MT && row0 + tid < hidden) {
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * 16 * MT + tid];
-        store(0, row0 + tid, v, 0.0f);
-    }
+    stem_down_one_end<MT, WARPS>(sums, sum, store, hidden, row0, tid, lane, warp);
 }
 
 #endif

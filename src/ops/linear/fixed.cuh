@@ -303,4 +303,19 @@ template <int MT, int NT> __device__ __forceinline__ float stem_fixed_sum(const 
     return (t & 2 ? half[1] : half[0]) + __shfl_xor_sync(all, t & 2 ? half[0] : half[1], 2);
 }
 
+/* Writes a warp's sums of `count` tokens to shared memory: tile[token * (16 * MT + 4) + row]. */
+template <int MT, int NT>
+__device__ __forceinline__ void stem_fixed_leave(float *tile, int count, const float (&acc)[MT][NT][2])
+{
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int p = 0; p < (MT + 1) / 2; p++) {
+            float v = stem_fixed_sum(acc, j, p);
+            if (j < count && 2 * p + (t >> 1) < MT)
+                tile[j * (16 * MT + 4) + 32 * p + 8 * t + g] = v;
+        }
+}
+
 #endif

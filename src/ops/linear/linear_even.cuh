@@ -24,7 +24,7 @@ template <class F, int EACH = F::TOKENS> struct stem_even_room {
     static constexpr int BYTES = F::PIECES * 64 + (stem_is_f8<F> ? 4 : 0), ZEROS = 0;
 };
 template <class F> struct stem_even_room<F, 1> : stem_fixed {};
-/* A slot: a tile's sums of each token. */
+/* A slot: a tile's sums of each token, as stem_fixed_leave has them. */
 template <int MT> constexpr int stem_even_slot_floats = 16 * MT + 4;
 
 /* Row r of a tile's 16 * MT, of columns = n or n / 2. PAIR: half of the rows are of the first half of w, the others the same
@@ -428,15 +428,7 @@ __device__ __forceinline__ void stem_even_leave(float *slot, int count, const fl
 template <int MT, int NT>
 __device__ __forceinline__ void stem_even_leave(float *slot, int count, const float (&acc)[MT][NT][2])
 {
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-#pragma unroll
-        for (int p = 0; p < (MT + 1) / 2; p++) {
-            float v = stem_fixed_sum(acc, j, p);
-            if (j < count && 2 * p + (t >> 1) < MT)
-                slot[j * stem_even_slot_floats<MT> + 32 * p + 8 * t + g] = v;
-        }
+    stem_fixed_leave(slot, count, acc);
 }
 
 /* Grid: x = clusters of CLUSTER blocks, y = tiles of `most` rows of x, F::TOKENS * NT at most. EARLY: w and its scales are

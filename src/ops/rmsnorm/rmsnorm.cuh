@@ -72,6 +72,24 @@ __device__ __forceinline__ void stem_add_rmsnorm(const Sum &made, const W *weigh
     }
 }
 
+/* A thread's chunks of x and of the weight; the sum of x's squares. */
+template <int V, int KEPT, typename T, typename W>
+__device__ __forceinline__ float stem_norm_load(const T *x, const W *weight, int chunks, long long step,
+                                                stem_vec<T, V> (&v)[KEPT], stem_vec<W, V> (&w)[KEPT])
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < KEPT; k++) {
+        int c = threadIdx.x + k * blockDim.x;
+        if (c < chunks) {
+            v[k] = stem_load<V>(x + (long long)c * V * step);
+            w[k] = stem_load<V>(weight + (long long)c * V);
+            sum += stem_squares<V>(v[k]);
+        }
+    }
+    return sum;
+}
+
 template <typename T, typename W, int V, int K>
 __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, long long n, long long step,
                                              float eps)
@@ -85,15 +103,7 @@ __device__ __forceinline__ void stem_rmsnorm(const T *x, const W *weight, T *y, 
     stem_wait();
     if (K > 0) {
         stem_vec<W, V> w[KEPT];
-#pragma unroll
-        for (int k = 0; k < KEPT; k++) {
-            int c = threadIdx.x + k * blockDim.x;
-            if (c < chunks) {
-                v[k] = stem_load<V>(x + (long long)c * V * step);
-                w[k] = stem_load<V>(weight + (long long)c * V);
-                sum += stem_squares<V>(v[k]);
-            }
-        }
+        sum = stem_norm_load<V, KEPT>(x, weight, chunks, step, v, w);
         float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
 #pragma unroll
         for (int k = 0; k < KEPT; k++) {

@@ -21,15 +21,7 @@ __device__ __forceinline__ void stem_rmsnorm_quantize(const T *x, const W *weigh
     if constexpr (WHOLE && K > 0) {
         constexpr int LANES = 128 / V; /* of 128 columns */
         stem_vec<W, V> w[KEPT];
-#pragma unroll
-        for (int k = 0; k < KEPT; k++) {
-            int c = threadIdx.x + k * blockDim.x;
-            if (c < chunks) {
-                v[k] = stem_load<V>(x + (long long)c * V * step);
-                w[k] = stem_load<V>(weight + (long long)c * V);
-                sum += stem_squares<V>(v[k]);
-            }
-        }
+        sum = stem_norm_load<V, KEPT>(x, weight, chunks, step, v, w);
         float scale = rsqrtf(stem_block_sum(sum, shared) / (float)n + eps);
 #pragma unroll
         for (int k = 0; k < KEPT; k++) {
