@@ -7,7 +7,8 @@
  *                         in [-0.05, 0.05), so that a router's choice depends on its scores
  *   inputs:               uniform in [-1, 1)
  *   nvfp4 of any kind:    uniform in [-6, 6), the range of its codes; element 2j is the low half of byte j
- *   int4 of any kind:     all codes alike
+ *   int4 of any kind:     codes 1 .. 15 alike, 8 (zero) twice as often. A mean that is not zero would give all rows of a
+ *                         product a part in common, which layer after layer makes larger until all tokens are alike
  *   f8e4m3 weights of rank >= 2: uniform in [-448, 448)
  *   weights with "scale" in the last part of their name: uniform in [0.5, 1.5) times what lets a product with the weight
  *                         that they scale keep its variance: for f32 (of f8e4m3 weights, 128 columns each) sqrt(3 /

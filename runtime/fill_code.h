@@ -12,7 +12,7 @@ union stem_fill_bits {
 struct stem_fill_rule {
     unsigned long long key;
     float scale;
-    int mode;         /* 0: zeros; 1: uniform in [-scale, scale); 2: uniform in [0.5, 1.5) * scale; 3: any code */
+    int mode;         /* 0: zeros; 1: uniform in [-scale, scale); 2: uniform in [0.5, 1.5) * scale; 3: offset binary */
     int bits;         /* of an element */
     int mantissa;     /* bits, without the leading one */
     int bias;         /* of the exponent */
@@ -63,8 +63,10 @@ STEM_FILL_FN unsigned stem_fill_encode(const struct stem_fill_rule *r, float v)
 
 STEM_FILL_FN unsigned stem_fill_element(const struct stem_fill_rule *r, unsigned long long i)
 {
-    if (r->mode == 3)
-        return stem_fill_hash(r->key, i) >> (32 - r->bits);
+    if (r->mode == 3) { /* the least of them becomes the middle one, which is zero: no mean */
+        unsigned code = stem_fill_hash(r->key, i) >> (32 - r->bits);
+        return code ? code : 1u << (r->bits - 1);
+    }
     return r->mode ? stem_fill_encode(r, stem_fill_value(r, i)) : 0u;
 }
 )

@@ -65,7 +65,7 @@ def to_f8(torch, layer):
 def packed(torch, shape, group, form):
     """Random codes with their scales as the program takes them, by suffix, and the numbers that they stand for."""
     n, rows, columns = shape
-    code = torch.randint(0, 16, shape, device="cuda", dtype=torch.uint8)
+    code = torch.randint(form == 2, 16, shape, device="cuda", dtype=torch.uint8)  # int4: -7 .. 7, without a mean
     given = {"": code[..., 1::2] << 4 | code[..., 0::2]}
     scale = torch.rand(n, rows, columns // group, device="cuda") + 0.5
     if form == 1:
@@ -76,7 +76,7 @@ def packed(torch, shape, group, form):
         given["_scale_2"] = whole
         wide = value[code.int()].view(n, rows, -1, group) * given["_scale"].float().unsqueeze(3) * whole.view(n, 1, 1, 1)
     else:
-        given["_scale"] = (scale * columns**-0.5 / 4.6).to(torch.bfloat16)
+        given["_scale"] = (scale * columns**-0.5 / 4.3).to(torch.bfloat16)
         wide = ((code.float() - 8).view(n, rows, -1, group) * given["_scale"].float().unsqueeze(3)).to(torch.bfloat16)
     return given, wide.view(shape)
 
