@@ -89,5 +89,5 @@ setup_build() {
             { tail -n 20 "$dir/configure.log" >&2; die "configure failed ($dir/configure.log)"; }
     fi
     say "building in $dir"
-    make -s -C "$dir" -j"$(nproc)" >"$dir/make.log" 2>&1 || { tail -n 40 "$dir/make.log" >&2; die "make failed ($dir/make.log)"; }
+    make -s -C "$dir" -j"${JOBS:-$(nproc)}" >"$dir/make.log" 2>&1 || { tail -n 40 "$dir/make.log" >&2; die "make failed ($dir/make.log)"; }
 }
