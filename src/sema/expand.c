@@ -11,6 +11,13 @@
 
 #include "sema/check.h"
 
+void stem_expand_too_many(struct stem_expander *x, struct stem_span at, bool ops)
+{
+    stem_error(x->diags, STEM_E_TOO_MANY_OPS, at, "expanding gives more than %u %s", ops ? STEM_MAX_OPS : STEM_MAX_STEPS,
+               ops ? "ops" : "statements");
+    x->failed = true;
+}
+
 bool stem_expand_step(struct stem_expander *x, struct stem_span at)
 {
     if (x->failed)
@@ -18,10 +25,7 @@ bool stem_expand_step(struct stem_expander *x, struct stem_span at)
     x->steps++;
     if (x->p->ops.len <= STEM_MAX_OPS && x->steps <= STEM_MAX_STEPS)
         return true;
-    stem_error(x->diags, STEM_E_TOO_MANY_OPS, at, "expanding gives more than %u %s",
-               x->p->ops.len > STEM_MAX_OPS ? STEM_MAX_OPS : STEM_MAX_STEPS,
-               x->p->ops.len > STEM_MAX_OPS ? "ops" : "statements");
-    x->failed = true;
+    stem_expand_too_many(x, at, x->p->ops.len > STEM_MAX_OPS);
     return false;
 }
 
@@ -286,6 +290,8 @@ static void expand(struct stem_expander *x)
         stem_vec_push(&p->streams, x->m->streams.at[i]);
     p->streams.at[0].priority = x->m->streams.at[0].priority;
     stem_expand_declare_calls(x);
+    if (!stem_expand_fits(x))
+        return;
     stem_expand_externals(x, outputs);
     if (x->failed)
         return;

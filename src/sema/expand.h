@@ -44,6 +44,10 @@ struct stem_expander {
 
 /* Counts a step of work; false, with a report, once there were too many. */
 bool stem_expand_step(struct stem_expander *x, struct stem_span at);
+/* Reports too many ops, or statements. */
+void stem_expand_too_many(struct stem_expander *x, struct stem_span at, bool ops);
+/* False, with a report, if there will be too many for certain (count.c). */
+bool stem_expand_fits(struct stem_expander *x);
 /* "path.name", or "name" in the model. */
 struct stem_sym stem_expand_path(struct stem_expander *x, struct stem_sym path, const char *name);
 /* Path of the instance that a call names. */
