@@ -67,10 +67,15 @@ static uint32_t streams_used(const struct stem_plan *p, const struct stem_plan_v
 static void print_events(const struct stem_plan *p, const struct stem_plan_variant *v)
 {
     struct stem_arena *a = stem_arena_new();
-    uint32_t lanes = stem_lane_events(p, v, a), needed = v->n_events - lanes;
-    printf("  events         %u (bound %u, %s", v->n_events, v->events_bound, over(needed, v->events_bound));
-    if (lanes)
-        printf(" but for %u that save lanes", lanes);
+    uint32_t order = v->n_events - stem_lane_events(p, v, a);
+    if (order < v->events_bound && v->n_events >= v->events_bound) /* what saves a lane orders, too */
+        order = v->events_bound;
+    printf("  events         %u (", v->n_events);
+    if (order < v->n_events)
+        printf("%u for order, ", order);
+    printf("bound %u, %s", v->events_bound, over(order, v->events_bound));
+    if (order < v->n_events)
+        printf("; %u more to save lanes", v->n_events - order);
     printf(")\n");
     stem_arena_free(a);
 }

@@ -171,8 +171,8 @@ struct stem_why {
 struct stem_fork {
     struct stem_op_id first;      /* of them */
     uint32_t n_ops;
-    struct stem_op_id beside;     /* main's op that they would start beside; NO_OP: there is none */
-    double us, beside_us;         /* what they take on main; what main does meanwhile */
+    struct stem_op_id beside;     /* op that they would start beside, of main or else of another side; NO_OP: none */
+    double us, beside_us;         /* what they take on main; what that one's line does meanwhile */
     double gain_us, price_us;     /* what a fork saves, and what it costs */
     bool measured;                /* from measured pairs, not from the model */
     bool pinned;

@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 
+#include "pass/hb.h"
 #include "pass/overlap.h"
 
 #define NEVER UINT32_MAX
@@ -373,20 +374,58 @@ static void main_path(struct state *s)
         s->segment_end[g] = s->n_places;
 }
 
-static void judge(struct state *s, const struct group *g)
+/* Neither has happened before the other starts. */
+static bool concurrent(const struct stem_hb *hb, uint32_t a, uint32_t b)
+{
+    const struct stem_op *ops = hb->p->ops.at;
+    return stem_hb_clock(hb, a)[ops[b].stream.n] < hb->index[b] && stem_hb_clock(hb, b)[ops[a].stream.n] < hb->index[a];
+}
+
+/* The longest group on another side stream that can start beside g; NULL: none. Only neighbours are looked at: they are
+ * sorted by window, and there may be as many as ops. */
+static const struct group *neighbour(const struct state *s, const struct stem_hb *hb, const struct group *groups, uint32_t n,
+                                     const struct group *g)
+{
+    const struct stem_op *ops = s->p->ops.at;
+    const struct group *best = NULL;
+    uint32_t at = (uint32_t)(g - groups), first = at > 32 ? at - 32 : 0, end = n - at > 32 ? at + 32 : n;
+    for (const struct group *h = groups + first; h < groups + end; h++)
+        if (h->segment == g->segment && ops[h->first].stream.n != ops[g->first].stream.n && (!best || h->us > best->us) &&
+            concurrent(hb, s->members[g->begin], s->members[h->begin]))
+            best = h;
+    return best;
+}
+
+/* What a group saves that has nothing of main beside it, but another side stream. */
+static double gain_beside(const struct state *s, const struct group *g, const struct group *other, struct stem_overlap *beside)
+{
+    struct stem_lines l = {.ops = s->p->ops.at,
+                           .main = s->members + other->begin,
+                           .n_main = other->n_ops,
+                           .side = s->members + g->begin,
+                           .n_side = g->n_ops,
+                           .join = other->n_ops};
+    *beside = stem_overlap(s->ctx->options, &l);
+    return g->us - (beside->us - beside->main_us);
+}
+
+static void judge(struct state *s, const struct stem_hb *hb, const struct group *groups, uint32_t n, const struct group *g)
 {
     struct stem_program *p = s->p;
     struct stem_overlap beside;
+    const struct group *other = NULL;
     struct stem_fork f = {.first = {s->members[g->begin]}, .beside = STEM_NO_OP, .n_ops = g->n_ops, .us = g->us, .pinned = true};
     f.stream = stem_op_at(p, f.first)->stream;
-    f.gain_us = gain(s, g, f.stream.n, &beside);
+    if (g->last - 1 > g->fork)
+        f.beside.n = s->path[g->fork];
+    else if ((other = neighbour(s, hb, groups, n, g)))
+        f.beside.n = s->members[other->begin];
+    f.gain_us = other ? gain_beside(s, g, other, &beside) : gain(s, g, f.stream.n, &beside);
     f.price_us = s->ctx->options->target.fork_us;
     f.beside_us = beside.main_us;
     f.measured = beside.measured;
-    if (g->last - 1 > g->fork) {
-        f.beside.n = s->path[g->fork];
+    if (f.beside.n != STEM_NONE)
         f.price_us = stem_fork_price(s->ctx->options, &p->ops.at[f.beside.n], &p->ops.at[f.first.n], beside.slack_us);
-    }
     stem_vec_push(&p->sched.forks, f);
     if (f.beside.n != STEM_NONE && f.gain_us < f.price_us) /* else there is a remark already */
         stem_remark(s->ctx->diags, "streams", stem_op_at(p, f.first)->span,
@@ -408,6 +447,7 @@ void stem_streams_pinned(struct stem_program *p, struct stem_pass_ctx *ctx)
     struct group *groups = find_groups(&s, &n);
     start_loads(&s, p->streams.len);
     stem_vec_clear(&p->sched.forks);
+    const struct stem_hb *hb = stem_hb_new(ctx->scratch, p, false);
     for (uint32_t i = 0; i < n; i++)
-        judge(&s, &groups[i]);
+        judge(&s, hb, groups, n, &groups[i]);
 }

@@ -46,7 +46,7 @@ expect 4 '  estimate: [2-9][0-9][0-9]\.[0-9]+ us, was [1-9][0-9]\.[0-9]+ us' dif
 expect 0 'STEM1203' explain STEM1203
 expect 0 'STEM1203' explain 1203
 expect 0 'STEM1001' explain --all
-expect 0 'events +29 \(bound 23, at the bound but for 6 that save lanes\)' compile "$SRCDIR/tests/report/forks.stem" \
+expect 0 'events +29 \(23 for order, bound 23, at the bound; 6 more to save lanes\)' compile "$SRCDIR/tests/report/forks.stem" \
     --no-fuse --pdl=off --order=side-first --lane-repair=always
 expect 0 'price: two or three streams are usual' explain STEM1239 # filled anew, not as the registry breaks lines
 expect 0 '^zero\(DTYPE\[SIZE' ops zero
