@@ -22,6 +22,24 @@ bool stem_rule_fail(struct stem_infer *c, enum stem_diag_id id, uint32_t i, cons
     return false;
 }
 
+bool stem_rule_attr(struct stem_infer *c, const char *fmt, ...)
+{
+    struct stem_out o = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    stem_out_vprintf(&o, fmt, ap);
+    va_end(ap);
+    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "%s", stem_out_text(&o));
+    stem_out_free(&o);
+    return false;
+}
+
+bool stem_rule_eps(struct stem_infer *c, const struct stem_op_def *def)
+{
+    double eps = stem_op_attr(def, c->attrs, "eps")->f;
+    return (eps >= 0 && eps < 1e30) || stem_rule_attr(c, "%s: eps = %g must not be negative", def->name, eps);
+}
+
 bool stem_rule_float(struct stem_infer *c, uint32_t i, const char *what)
 {
     enum stem_dtype t = c->in[i].dtype;

@@ -10,6 +10,10 @@
 /* Reports a fault of operand i as "TEXT; the operand is TYPE" and returns false. */
 bool stem_rule_fail(struct stem_infer *c, enum stem_diag_id id, uint32_t i, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Reports a fault of an attribute, with what it is, and returns false. */
+bool stem_rule_attr(struct stem_infer *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The op's attribute eps is a number from 0 on. */
+bool stem_rule_eps(struct stem_infer *c, const struct stem_op_def *def);
 /* Operand i is f32, f16 or bf16; `what` names it: "rmsnorm: x". */
 bool stem_rule_float(struct stem_infer *c, uint32_t i, const char *what);
 /* A dim as text in a static-sized buffer, for messages. */

@@ -44,18 +44,12 @@ bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t r
     return true;
 }
 
-static bool attr_fail(struct stem_infer *c, const char *what, const char *text)
-{
-    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "%s: %s", what, text);
-    return false;
-}
-
 static bool check_scale(struct stem_infer *c, const struct stem_op_def *def)
 {
     double scale = stem_op_attr(def, c->attrs, "scale")->f;
     if (isnan(scale)) /* not given */
         return true;
-    return (scale > 0 && scale < 1e30) || attr_fail(c, def->name, "scale must be positive");
+    return (scale > 0 && scale < 1e30) || stem_rule_attr(c, "%s: scale = %g must be positive", def->name, scale);
 }
 
 static bool infer_gqa(struct stem_infer *c)
@@ -112,7 +106,8 @@ static bool infer_mla(struct stem_infer *c)
     if (heads > 1024 || width > 1024)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 0, "mla_attention: at most 1024 heads and a width of 1024");
     if (latent < 1 || latent > width || latent > 512)
-        return attr_fail(c, "mla_attention", "latent is at least 1, and at most 512 and the width of a cache row");
+        return stem_rule_attr(c, "mla_attention: latent = %lld must be at least 1, and at most 512 and the width of a cache row, %lld",
+                              (long long)latent, (long long)width);
     if (c->n_in > 4 && c->in[4].dtype != STEM_N_DTYPES) {
         int64_t k;
         if (!is_index(c, 4, 2, "mla_attention", "indices[T, K]"))

@@ -69,12 +69,7 @@ static bool infer(struct stem_infer *c)
             c, STEM_E_OP_SHAPE, X,
             "gqa_store: x must have more than twice the cache's heads, of an even width of at most %d, all constants",
             STEM_ROPE_MAX);
-    double eps = stem_op_attr(&stem_op_gqa_store, c->attrs, "eps")->f;
-    if (!(eps >= 0 && eps < 1e30)) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "gqa_store: eps = %g must not be negative", eps);
-        return false;
-    }
-    if (!stem_rope_attrs_fine(c, &stem_op_gqa_store))
+    if (!stem_rule_eps(c, &stem_op_gqa_store) || !stem_rope_attrs_fine(c, &stem_op_gqa_store))
         return false;
     c->out[0] = *x;
     c->out[0].dim[1] = stem_dim_const(c->dims, heads - 2 * groups);

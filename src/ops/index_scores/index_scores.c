@@ -32,11 +32,9 @@ static bool infer(struct stem_infer *c)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 0, "index_scores: heads and width must be constants");
     stem_dim_value(c->dims, cache->dim[1], &page);
     stem_dim_value(c->dims, c->in[3].dim[1], &pages);
-    if (most < 0 || most > pages * page) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "index_scores: max_len is at most the table's %lld positions",
-                   (long long)(pages * page));
-        return false;
-    }
+    if (most < 0 || most > pages * page)
+        return stem_rule_attr(c, "index_scores: max_len = %lld must be from 0 to the table's %lld positions", (long long)most,
+                              (long long)(pages * page));
     c->out[0] = (struct stem_type){.dtype = STEM_F32, .rank = 2};
     c->out[0].dim[0] = q->dim[0];
     c->out[0].dim[1] = stem_dim_const(c->dims, most ? most : pages * page);

@@ -48,7 +48,6 @@ static bool infer(struct stem_infer *c)
 {
     const struct stem_type *x = &c->in[1];
     int64_t width, size = stem_op_attr(&stem_op_index_store, c->attrs, "size")->i;
-    double eps = stem_op_attr(&stem_op_index_store, c->attrs, "eps")->f;
     if (!types_fit(c))
         return false;
     if (!stem_dim_same(x->dim[1], c->in[0].dim[2]))
@@ -65,16 +64,10 @@ static bool infer(struct stem_infer *c)
                                   stem_rule_dim(c, x->dim[0]).s);
     if (!stem_dim_value(c->dims, x->dim[1], &width) || width > MAX_WIDTH)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "index_store: the width of a row must be a constant, at most %d", MAX_WIDTH);
-    if (size < 0 || size > width || (size ? size : width) % 2) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "index_store: size is even and at most the width of x, %lld",
-                   (long long)width);
-        return false;
-    }
-    if (!(eps >= 0 && eps < 1e30)) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "index_store: eps = %g must not be negative", eps);
-        return false;
-    }
-    return stem_rope_attrs_fine(c, &stem_op_index_store);
+    if (size < 0 || size > width || (size ? size : width) % 2)
+        return stem_rule_attr(c, "index_store: size = %lld must be even and at most the width of x, %lld",
+                              (long long)(size ? size : width), (long long)width);
+    return stem_rule_eps(c, &stem_op_index_store) && stem_rope_attrs_fine(c, &stem_op_index_store);
 }
 
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)

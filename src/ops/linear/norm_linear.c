@@ -17,7 +17,6 @@ static bool infer(struct stem_infer *c)
     const struct stem_type *x = &c->in[0], *norm = &c->in[1], *w = &c->in[2];
     const char *out = stem_op_attr(&stem_op_norm_linear, c->attrs, "out")->text;
     enum stem_dtype type = out ? stem_dtype_from_name(out) : x->dtype;
-    double eps = stem_op_attr(&stem_op_norm_linear, c->attrs, "eps")->f;
     if (!stem_rule_float(c, 0, "norm_linear: x") || !stem_rule_float(c, 1, "norm_linear: the norm's weight"))
         return false;
     if (norm->dtype != x->dtype && norm->dtype != STEM_F32)
@@ -30,10 +29,10 @@ static bool infer(struct stem_infer *c)
     if (!stem_dim_same(norm->dim[0], x->dim[x->rank - 1]) || !stem_dim_same(w->dim[1], x->dim[x->rank - 1]))
         return stem_rule_fail(c, STEM_E_OP_SHAPE, stem_dim_same(w->dim[1], x->dim[x->rank - 1]) ? 1 : 2,
                               "norm_linear: the last sizes differ from x's");
-    if (!stem_stream_is_float(type) || !(eps >= 0 && eps < 1e30)) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "norm_linear: out is bf16, f16 or f32, eps is not negative");
+    if (!stem_stream_is_float(type))
+        return stem_rule_attr(c, "norm_linear: out is bf16, f16 or f32, not %s", stem_dtype_name(type));
+    if (!stem_rule_eps(c, &stem_op_norm_linear))
         return false;
-    }
     c->out[0] = *x;
     c->out[0].dtype = type;
     c->out[0].dim[x->rank - 1] = w->dim[0];

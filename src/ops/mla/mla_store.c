@@ -49,12 +49,7 @@ static bool infer(struct stem_infer *c)
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1,
                               "mla_store: kv must have an even number, at most %d, of elements more than norm, %lld",
                               STEM_ROPE_MAX, (long long)latent);
-    double eps = stem_op_attr(&stem_op_mla_store, c->attrs, "eps")->f;
-    if (!(eps >= 0 && eps < 1e30)) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "mla_store: eps = %g must not be negative", eps);
-        return false;
-    }
-    return stem_rope_attrs_fine(c, &stem_op_mla_store);
+    return stem_rule_eps(c, &stem_op_mla_store) && stem_rope_attrs_fine(c, &stem_op_mla_store);
 }
 
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)

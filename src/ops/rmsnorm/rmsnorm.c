@@ -25,11 +25,8 @@ static bool infer(struct stem_infer *c)
     if (!stem_dim_same(w->dim[0], x->dim[x->rank - 1]))
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "rmsnorm: the weight must have x's last size, %s",
                               stem_rule_dim(c, x->dim[x->rank - 1]).s);
-    double eps = stem_op_attr(&stem_op_rmsnorm, c->attrs, "eps")->f;
-    if (!(eps >= 0 && eps < 1e30)) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "rmsnorm: eps = %g must not be negative", eps);
+    if (!stem_rule_eps(c, &stem_op_rmsnorm))
         return false;
-    }
     c->out[0] = *x;
     return true;
 }

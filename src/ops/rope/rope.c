@@ -36,19 +36,16 @@ bool stem_rope_attrs_fine(struct stem_infer *c, const struct stem_op_def *def)
         double v = number(def, c->attrs, bounds[i].name);
         if (v >= bounds[i].least && v < 1e30 && (i || v > 1))
             continue;
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "%s: %s = %g must %s %g", def->name, bounds[i].name, v,
-                   i ? "be at least" : "be more than", bounds[i].least);
-        return false;
+        return stem_rule_attr(c, "%s: %s = %g must be %s %g", def->name, bounds[i].name, v, i ? "at least" : "more than",
+                              bounds[i].least);
     }
-    if (stem_op_attr(def, c->attrs, "original")->i < 1 ||
-        (number(def, c->attrs, "factor") > 1 &&
-         (number(def, c->attrs, "beta_slow") <= 0 ||
-          number(def, c->attrs, "beta_fast") < number(def, c->attrs, "beta_slow")))) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span,
-                   "%s: original must be at least 1 and beta_fast at least beta_slow, which must be more than 0",
-                   def->name);
-        return false;
-    }
+    double slow = number(def, c->attrs, "beta_slow"), fast = number(def, c->attrs, "beta_fast");
+    long long original = (long long)stem_op_attr(def, c->attrs, "original")->i;
+    if (original < 1)
+        return stem_rule_attr(c, "%s: original = %lld must be at least 1", def->name, original);
+    if (number(def, c->attrs, "factor") > 1 && (slow <= 0 || fast < slow))
+        return stem_rule_attr(c, "%s: beta_slow = %g must be more than 0, and beta_fast = %g at least as large", def->name, slow,
+                              fast);
     return true;
 }
 
@@ -113,12 +110,9 @@ static bool infer(struct stem_infer *c)
     if (!stem_dim_value(c->dims, x->dim[x->rank - 1], &row))
         return stem_rule_fail(c, STEM_E_OP_SHAPE, 0, "rope: the last size of x must be a constant");
     n = n ? n : row;
-    if (n < 2 || n % 2 || n > row || n > STEM_ROPE_MAX) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span,
-                   "rope: size = %lld must be even, at least 2, at most x's last size, %lld, and %d", (long long)n,
-                   (long long)row, STEM_ROPE_MAX);
-        return false;
-    }
+    if (n < 2 || n % 2 || n > row || n > STEM_ROPE_MAX)
+        return stem_rule_attr(c, "rope: size = %lld must be even, at least 2, at most x's last size, %lld, and %d", (long long)n,
+                              (long long)row, STEM_ROPE_MAX);
     if (!stem_rope_attrs_fine(c, &stem_op_rope))
         return false;
     c->out[0] = *x;

@@ -12,22 +12,11 @@
 
 #include "ops/linear/linear.h"
 #include "ops/route/route.h"
+#include "ops/rule.h"
 
 static int64_t int_attr(const struct stem_attr *attrs, const char *name)
 {
     return stem_op_attr(&stem_op_route, attrs, name)->i;
-}
-
-static bool bad_attr(struct stem_infer *c, const char *text)
-{
-    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: %s", text);
-    return false;
-}
-
-static bool bad_int(struct stem_infer *c, const char *text, int64_t value)
-{
-    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: %s, not %lld", text, (long long)value);
-    return false;
 }
 
 static bool check_attrs(struct stem_infer *c)
@@ -35,25 +24,23 @@ static bool check_attrs(struct stem_infer *c)
     int64_t k = int_attr(c->attrs, "k"), groups = int_attr(c->attrs, "groups"),
             top = int_attr(c->attrs, "top_groups"), e;
     if (k < 1 || k > STEM_ROUTE_MAX_K)
-        return bad_int(c, "k is at least 1 and at most 32", k);
+        return stem_rule_attr(c, "route: k = %lld must be at least 1 and at most 32", (long long)k);
     if (groups < 1 || groups > 32)
-        return bad_int(c, "groups is at least 1 and at most 32", groups);
+        return stem_rule_attr(c, "route: groups = %lld must be at least 1 and at most 32", (long long)groups);
     if (top < 0 || top > groups)
-        return bad_int(c, "top_groups is at least 1 and at most groups", top);
+        return stem_rule_attr(c, "route: top_groups = %lld must be at least 1 and at most groups = %lld", (long long)top,
+                              (long long)groups);
     if (!stem_dim_value(c->dims, c->in[0].dim[1], &e))
-        return bad_attr(c, "the number of experts must be a constant");
+        return stem_rule_attr(c, "route: the number of experts must be a constant");
     if (e > STEM_ROUTE_MAX_EXPERTS)
-        return bad_int(c, "at most 1024 experts", e);
-    if (e % groups) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: groups = %lld must divide the number of experts, %lld",
-                   (long long)groups, (long long)e);
-        return false;
-    }
+        return stem_rule_attr(c, "route: %lld experts are more than 1024", (long long)e);
+    if (e % groups)
+        return stem_rule_attr(c, "route: groups = %lld must divide the number of experts, %lld", (long long)groups, (long long)e);
     int64_t most = e / groups * (top ? top : groups);
     if (k <= most)
         return true;
-    stem_error(c->diags, STEM_E_OP_ATTR, c->span, "route: k = %lld is larger than the number of experts that may be chosen, %lld",
-               (long long)k, (long long)most);
+    stem_rule_attr(c, "route: k = %lld is larger than the number of experts that may be chosen, %lld", (long long)k,
+                   (long long)most);
     if (top && top < groups)
         stem_diag_help(c->diags, "those of top_groups = %lld of %lld groups of %lld", (long long)top, (long long)groups,
                        (long long)(e / groups));

@@ -31,10 +31,8 @@ static bool infer(struct stem_infer *c)
         if (c->in[1].rank != 1 || !stem_dim_same(c->in[1].dim[0], x->dim[0]))
             return stem_rule_fail(c, STEM_E_OP_SHAPE, 1, "top_k: lens must be [T], one for each row");
     }
-    if (k < 1 || k > INT32_MAX / 2) {
-        stem_error(c->diags, STEM_E_OP_ATTR, c->span, "top_k: k is at least 1");
-        return false;
-    }
+    if (k < 1 || k > INT32_MAX / 2)
+        return stem_rule_attr(c, "top_k: k = %lld must be at least 1 and at most %d", (long long)k, INT32_MAX / 2);
     c->out[0] = (struct stem_type){.dtype = STEM_I32, .rank = 2};
     c->out[0].dim[0] = x->dim[0];
     c->out[0].dim[1] = stem_dim_const(c->dims, k);
