@@ -167,32 +167,6 @@ static bool nowhere(struct stem_span at)
     return at.begin == UINT32_MAX;
 }
 
-/* How many bytes the character at the start of s has; 0 if it is no UTF-8, a control character, or one that would turn
- * the direction of the line. */
-static uint32_t character(const char *s, uint32_t left)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    uint32_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
-    if ((u[0] < 0x20 && u[0] != '\t') || u[0] == 0x7f || n > left)
-        return 0;
-    for (uint32_t k = 1; k < n; k++)
-        if ((u[k] & 0xc0) != 0x80)
-            return 0;
-    bool control = u[0] == 0xc2 && u[1] < 0xa0;
-    bool turns = u[0] == 0xe2 && ((u[1] == 0x80 && u[2] >= 0xaa && u[2] <= 0xae) || (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
-    return control || turns ? 0 : n;
-}
-
-/* Of a character of n bytes that is no tab. */
-static uint32_t columns_of(const char *s, uint32_t n)
-{
-    static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t c = (unsigned char)s[0] & lead[n];
-    for (uint32_t k = 1; k < n; k++)
-        c = c << 6 | ((unsigned char)s[k] & 0x3f);
-    return stem_width(c);
-}
-
 static void repeat(struct stem_out *o, char c, uint32_t n)
 {
     while (n-- > 0)
@@ -203,8 +177,8 @@ static void repeat(struct stem_out *o, char c, uint32_t n)
  * spaces; what is no character, and would spoil the terminal and the alignment, one '?' for each byte. */
 static uint32_t print_character(const char *s, uint32_t left, uint32_t column, uint32_t *columns, struct stem_out *o)
 {
-    uint32_t n = character(s, left);
-    *columns = n == 0 ? 1 : *s == '\t' ? 8 - column % 8 : columns_of(s, n);
+    uint32_t n = stem_character(s, left);
+    *columns = n == 0 ? 1 : *s == '\t' ? 8 - column % 8 : stem_width(stem_code_point(s, n));
     if (n == 0)
         stem_out_char(o, '?');
     else if (*s == '\t')
@@ -259,11 +233,14 @@ static void print_record(const struct stem_source *s, const struct stem_diag *d,
     const char *color = d->severity == STEM_ERROR ? c.red : d->severity == STEM_WARNING ? c.yellow : c.cyan;
     stem_out_str(o, c.bold);
     print_place(s, d->span, o);
-    stem_out_printf(o, "%s%s: %s%s%s", color, word[d->severity], c.off, c.bold, d->text);
+    stem_out_printf(o, "%s%s: %s%s", color, word[d->severity], c.off, c.bold);
+    stem_out_plain(o, d->text); /* names out of a plan may be anything */
     if (d->severity == STEM_REMARK)
         stem_out_printf(o, "%s [%s]\n", c.off, d->pass);
-    else
+    else if (d->id != STEM_E_NONE)
         stem_out_printf(o, "%s [STEM%04u]\n", c.off, (unsigned)d->id);
+    else
+        stem_out_printf(o, "%s\n", c.off);
     if (s && !nowhere(d->span))
         print_snippet(s, d->span, color, c.off, o);
     for (uint32_t i = 0; i < d->n_labels; i++) {

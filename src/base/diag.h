@@ -13,6 +13,7 @@
 #include "base/source.h"
 
 enum stem_diag_id {
+    STEM_E_NONE = 0, /* said by another compiler: printed without a number */
 #define STEM_DIAG(number, name, title, explanation) STEM_E_##name = number,
 #include "base/diag.def"
 #undef STEM_DIAG

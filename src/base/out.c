@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/width.h"
 
 static void reserve(struct stem_out *o, size_t more)
 {
@@ -31,6 +32,14 @@ void stem_out_str(struct stem_out *o, const char *s)
 void stem_out_char(struct stem_out *o, char c)
 {
     stem_out_bytes(o, &c, 1);
+}
+
+void stem_out_plain(struct stem_out *o, const char *s)
+{
+    for (uint32_t n; *s; s += n ? n : 1) {
+        n = stem_character(s, (uint32_t)strnlen(s, 4));
+        stem_out_bytes(o, n ? s : "?", n ? n : 1);
+    }
 }
 
 void stem_out_vprintf(struct stem_out *o, const char *fmt, va_list ap)

@@ -107,3 +107,26 @@ uint32_t stem_width(uint32_t c)
         return 0;
     return within(two, sizeof two / sizeof *two, c) ? 2 : 1;
 }
+
+uint32_t stem_character(const char *s, uint32_t left)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    uint32_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : u[0] < 0xf5 ? 4 : 0;
+    if ((u[0] < 0x20 && u[0] != '\t') || u[0] == 0x7f || n > left)
+        return 0;
+    for (uint32_t k = 1; k < n; k++)
+        if ((u[k] & 0xc0) != 0x80)
+            return 0;
+    bool control = u[0] == 0xc2 && u[1] < 0xa0;
+    bool turns = u[0] == 0xe2 && ((u[1] == 0x80 && u[2] >= 0xaa && u[2] <= 0xae) || (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9));
+    return control || turns ? 0 : n;
+}
+
+uint32_t stem_code_point(const char *s, uint32_t n)
+{
+    static const unsigned char lead[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t c = (unsigned char)s[0] & lead[n];
+    for (uint32_t k = 1; k < n; k++)
+        c = c << 6 | ((unsigned char)s[k] & 0x3f);
+    return c;
+}

@@ -107,11 +107,8 @@ static int write_cubin(const struct stem_plan *plan, const char *dir)
                     stem_compile(compiler, plan->cuda, unit, plan->sm, NULL, 0, &cubin, &err) == STEM_OK;
     stem_busy_end(busy);
     if (!compiled) {
-        /* An inline kernel that does not compile is the input's fault; its log points into the .stem file. */
-        status = stem_cli_rt_error(&err);
+        status = stem_cli_compile_error(&err, cubin.log);
         status = err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : status;
-        if (cubin.log && *cubin.log)
-            fprintf(stderr, "%s\n", cubin.log);
         if (err.status == STEM_E_NO_NVRTC)
             fputs("  --emit=plan,cuda writes what needs no NVRTC\n", stderr);
     } else if (!stem_cli_write(path, cubin.data, cubin.bytes)) {

@@ -118,9 +118,7 @@ static int compile_one(struct emit *e, struct stem_compiler *compiler, const str
     struct stem_cubin *c = &e->cubin[e->o.n_cubins];
     snprintf(unit, sizeof unit, "%s.cu", plan->name);
     if (stem_compile(compiler, plan->cuda, unit, sm, NULL, 0, c, &err) != STEM_OK) {
-        int status = stem_cli_rt_error(&err);
-        if (c->log && *c->log)
-            fprintf(stderr, "%s\n", c->log);
+        int status = stem_cli_compile_error(&err, c->log);
         if (err.status == STEM_E_NO_NVRTC)
             fputs("  --embed=source and --embed=none need no NVRTC here\n", stderr);
         return err.status == STEM_E_ARCH ? STEM_EXIT_INPUT : status;

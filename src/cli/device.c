@@ -8,9 +8,17 @@
 
 int stem_cli_rt_error(const struct stem_rt_error *err)
 {
-    bool rejected = err->status == STEM_E_COMPILE;
-    if (!rejected || !stem_cli_kernel_error(err->message, NULL, "NVRTC"))
+    return stem_cli_compile_error(err, NULL);
+}
+
+int stem_cli_compile_error(const struct stem_rt_error *err, const char *log)
+{
+    bool rejected = err->status == STEM_E_COMPILE, said = log && *log;
+    if (!rejected || !stem_cli_kernel_error(said ? log : err->message, NULL, "NVRTC")) {
         stem_cli_error("%s", err->message);
+        if (said)
+            fprintf(stderr, "%s\n", log);
+    }
     return rejected ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;
 }
 

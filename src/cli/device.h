@@ -11,6 +11,8 @@
 /* "mainstem: error: ..." from a runtime error; returns STEM_EXIT_WORLD. Of a kernel that NVRTC rejects: where in the .stem file,
  * and STEM_EXIT_INPUT. */
 int stem_cli_rt_error(const struct stem_rt_error *err);
+/* The same of a compilation with all that NVRTC said, NULL: not kept. An inline kernel that it rejects is the input's fault. */
+int stem_cli_compile_error(const struct stem_rt_error *err, const char *log);
 /* Logs to stderr the topics of MAINSTEM_DEBUG. */
 struct stem_log stem_cli_log(void);
 

@@ -256,9 +256,7 @@ static int compile_kernels(const struct stem_plan *plan)
         return STEM_EXIT_OK;
     if (!rejected)
         stem_cli_error("%s", error);
-    else if (stem_cli_kernel_error(error, plan->source, "the host's compiler"))
-        fputs(error, stderr);
-    else
+    else if (!stem_cli_kernel_error(error, plan->source, "the host's compiler"))
         stem_cli_error("an inline kernel does not compile for the CPU device:\n%s", error);
     free(error);
     return rejected ? STEM_EXIT_INPUT : STEM_EXIT_WORLD;

@@ -84,13 +84,15 @@ static int run_compiler(const char *compiler, const char *source, const char *ob
     char *argv[MAX_ARGS] = {0};
     int n = 0;
     snprintf(words, sizeof words, "%s", compiler);
-    for (char *w = strtok_r(words, " \t", &save); w && n < MAX_ARGS - 12; w = strtok_r(NULL, " \t", &save))
+    /* -ftabstop: columns of messages count bytes */
+    const char *const options[] = {"-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-ftabstop=1",
+                                   "-x", "c++", source, "-o", object};
+    const int n_options = sizeof options / sizeof *options;
+    for (char *w = strtok_r(words, " \t", &save); w && n < MAX_ARGS - n_options - 1; w = strtok_r(NULL, " \t", &save))
         argv[n++] = w;
     if (!n)
         return -1;
-    const char *const options[] = {"-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w",
-                                   "-x", "c++", source, "-o", object};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (int i = 0; i < n_options; i++)
         argv[n++] = (char *)options[i];
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -58,8 +58,12 @@ static void put_node(const struct stem_lane_report *r, uint32_t v, struct stem_o
 {
     const char *name = r->c->graph.name ? r->c->graph.name[v] : NULL;
     stem_out_printf(o, "%u", v);
-    if (name)
-        stem_out_printf(o, " (%.60s%s)", name, strlen(name) > 60 ? "..." : "");
+    if (!name)
+        return;
+    struct stem_out shown = {0};
+    stem_out_printf(&shown, " (%.60s%s)", name, strlen(name) > 60 ? "..." : "");
+    stem_out_plain(o, stem_out_text(&shown));
+    stem_out_free(&shown);
 }
 
 static const char *plural(uint32_t n)

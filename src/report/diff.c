@@ -36,12 +36,15 @@ static void title(struct diff *d)
 static void say(struct diff *d, const char *fmt, ...)
 {
     va_list ap;
+    struct stem_out line = {0};
     title(d);
-    stem_out_str(d->o, "  ");
     va_start(ap, fmt);
-    stem_out_vprintf(d->o, fmt, ap);
+    stem_out_vprintf(&line, fmt, ap);
     va_end(ap);
+    stem_out_str(d->o, "  ");
+    stem_out_plain(d->o, stem_out_text(&line)); /* names out of a plan may be anything */
     stem_out_char(d->o, '\n');
+    stem_out_free(&line);
 }
 
 /* A line that stands once, with how often it was said. */

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/width.h"
+
 enum { INDENT = 2 };
 
 void stem_grid_new(struct stem_grid *g, uint32_t rows, uint32_t columns, struct stem_arena *a)
@@ -49,18 +51,10 @@ void stem_grid_line(struct stem_grid *g, uint32_t row, uint32_t column, uint32_t
 /* The code point at *s, which moves on; '?' for what is no text. */
 static uint32_t next(const char **s)
 {
-    const unsigned char *p = (const unsigned char *)*s;
-    uint32_t n = *p < 0x80 ? 0 : *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : *p >= 0xc2 ? 1 : 4;
-    uint32_t c = n == 0 ? *p : *p & (0x3fu >> n);
-    for (uint32_t i = 1; n < 4 && i <= n; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            n = 4;
-            break;
-        }
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    *s += n < 4 ? n + 1 : 1;
-    return n == 4 || c < 33 || (c >= 0x7f && c < 0xa0) ? '?' : c;
+    const char *at = *s;
+    uint32_t n = stem_character(at, (uint32_t)strnlen(at, 4)), c = n ? stem_code_point(at, n) : 0;
+    *s += n ? n : 1;
+    return c < 33 ? '?' : c;
 }
 
 uint32_t stem_name_columns(const char *name)

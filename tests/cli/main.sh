@@ -42,6 +42,11 @@ printf '%s\n' 'module mm;' 'dim T in 1..512 = 512;' 'model m(x: bf16[T, 4096]) -
     '  weight w: bf16[4096, 4096], v: bf16[4096, 4096];' '  h = silu(linear(x, w));' '  g = linear(x, v) on side;' '  return h + g;' '}' \
     >"$work/mm.stem"
 expect 4 '  estimate: [2-9][0-9][0-9]\.[0-9]+ us, was [1-9][0-9]\.[0-9]+ us' diff "$work/mm.stem" --to=--matmul=own
+# names out of a plan may be anything, and none reaches the terminal as it is
+"$MAINSTEM" compile -q "$work/mm.stem" --emit=plan -o "$work/names" >/dev/null 2>&1
+sed 's/"g"/"g\\u001b[31m\\n"/' "$work/names/mm.plan.json" >"$work/names/odd.plan.json"
+expect 4 "added: 'g\?\[31m\?'" diff "$work/names/mm.plan.json" "$work/names/odd.plan.json"
+expect 0 'node 1 \(g\?\[31m\?\)|node 0 \(g\?\[31m\?\)' lanes "$work/names/odd.plan.json"
 
 expect 0 'STEM1203' explain STEM1203
 expect 0 'STEM1203' explain 1203
@@ -86,7 +91,7 @@ printf 'module m;\nlayer f(x: bf16[4, 8]) -> bf16[4, 8] { return rmsnrm(x); }\n'
 expect 1 "bad.stem:2:47: error: .*\[STEM1203\]" compile "$work/bad.stem"
 expect 1 "did you mean 'rmsnorm'" compile "$work/bad.stem"
 printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(1) {{\n  y[0] = x[0]\n}}\nmodel m(x: f32[4]) -> f32[4] { return k(x); }\n' >"$work/bad.stem"
-expect 1 'bad.stem:3: error: the host.s compiler does not compile this inline kernel: expected' run --device=cpu "$work/bad.stem" # not a line of the unit
+expect 1 'bad.stem:3:14: error: the host.s compiler does not compile this inline kernel: expected' run --device=cpu "$work/bad.stem" # not a line of the unit
 for wait in 'stem_wait();' 'asm volatile("griddepcontrol.wait;" ::: "memory");' 'cudaGridDependencySynchronize();'; do
     printf 'module m;\nkernel k(x: f32[4], out y: f32[4]) grid(1) block(4) waits {{\n%s y[threadIdx.x] = x[threadIdx.x]; }}\nmodel m(x: f32[4]) -> f32[4] { return k(exp(x)); }\n' "$wait" >"$work/waits.stem"
     expect 0 'bit for bit' run --device=cpu "$work/waits.stem"

@@ -162,12 +162,17 @@ kernel() { # STATEMENT: a program whose op 'b', of line 7, is a kernel of 64 thr
         'model net(x: f32[64]) -> f32[64] { a = x + x; b = twice(a); return b + a; }' >"$work/own.stem"
 }
 kernel 'y[i] = x[i]'
-expect 1 'own.stem:5: error: the host.s compiler does not compile this inline kernel: expected .;. before' run --device=cpu "$work/own.stem"
+expect 1 'own.stem:5:16: error: the host.s compiler does not compile this inline kernel: expected .;. before' run --device=cpu "$work/own.stem"
+n=$((n + 1))
+[ "$("$MAINSTEM" run --device=cpu "$work/own.stem" 2>&1 | grep -c 'expected')" = 1 ] || { echo 'a compiler is repeated'; failed=$((failed + 1)); }
+expect 1 '^      \|                \^' run --device=cpu "$work/own.stem"
 expect 1 '^    5 \|     y\[i\] = x\[i\]$' run --device=cpu "$work/own.stem"
 if ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* >"$work/out" 2>&1; then
-    expect 1 'own.stem:5: error: NVRTC does not compile this inline kernel: expected a ";"' compile -q "$work/own.stem" -o "$work/x"
-    expect 1 'own.stem:5: error: NVRTC does not compile this inline kernel' emit "$work/own.stem" -o "$work/x"
+    expect 1 'own.stem:5:5: error: NVRTC does not compile this inline kernel: expected a ";"' compile -q "$work/own.stem" -o "$work/x"
+    expect 1 'own.stem:5:5: error: NVRTC does not compile this inline kernel' emit "$work/own.stem" -o "$work/x"
 fi
+kernel "$(printf '\ty[i] = nothing;')"
+expect 1 'own.stem:5:13: error: .*nothing' run --device=cpu "$work/own.stem" # columns count bytes, and a tab is one
 kernel 'y[i] = 2.0f * x[i];'
 expect 0 'equal to the one-stream schedule' run --device=cpu "$work/own.stem"
 kernel 'y[i] = x[i + 1];'
