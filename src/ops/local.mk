@@ -52,6 +52,7 @@ STEM_CUH = \
 	%D%/experts/experts_down.cuh \
 	%D%/experts/group_stream.cuh \
 	%D%/experts/experts_packed.cuh \
+	%D%/experts/one_packed.cuh \
 	%D%/experts/experts_packed_plain.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \

@@ -22,6 +22,7 @@
 #include "rmsnorm/rmsnorm_quantize.cuh"
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
+#include "experts/one_packed.cuh"
 #include "experts/experts_packed_plain.cuh"
 
 static void put(unsigned char &p, float v)
@@ -217,6 +218,19 @@ static void experts_in(mixture d)
                     d.experts, d.hidden, d.inter, tile, height);
         });
     }
+    if constexpr (G::TOKENS == 1)
+        if (T == 1 && !d.wild) { /* each item in a block that holds all of it */
+            constexpr int ALL = 2; /* stages */
+            array<bf16> whole[2] = {array<bf16>(K * I), array<bf16>(K * I)};
+            for (array<bf16> &to : whole)
+                emu_launch({(unsigned)(K * ((I + 8 * MT - 1) / (8 * MT))), 1, 1}, 32 * WARPS, 1,
+                           WARPS * stem_one_packed_bytes<G, MT, ALL>, [&] {
+                    stem_experts_up_packed_one<G, MT, ALL, WARPS, STEM_ACT_SILU>(x.data(), ids.data(), w13.w.data(), w13.scale(),
+                                                                                 w13.tensor(), to.data(), d.k, d.experts,
+                                                                                 d.hidden, d.inter);
+                });
+            compare("experts of a token, whole items, up", whole[0], h_want, whole[1], 4e-3);
+        }
     if constexpr (std::is_same<F, stem_f8>::value) {
         quantised q(x, T, H);
         array<bf16> coded_h(T * K * I);

@@ -441,6 +441,32 @@ template <class F, int MT, int NT> struct stem_down_packed_sinks<F, MT, NT, 1> {
     typedef stem_down_fixed_sink<MT, NT> many;
 };
 
+/* Adds up the warps' sums of a tile, in their order, and stores them. Each warp leaves its own at sums + warp * each. */
+template <class F, int MT, int WARPS, class Store>
+__device__ __forceinline__ void stem_down_packed_one_end(char *sums, int each, float (&sum)[MT][2], const Store &store,
+                                                         int hidden, int row0, int height)
+{
+    int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+#pragma unroll
+    for (int i = 0; i < 4 * MT && F::TOKENS == 1; i++) {
+        float &v = sum[i >> 2][i >> 1 & 1];
+        v += __shfl_xor_sync(0xffffffffu, v, 1 + (i & 1));
+    }
+    if ((lane & 3) == 0)
+#pragma unroll
+        for (int i = 0; i < 2 * MT; i++)
+            ((float *)(sums + warp * each))[8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
+    __syncwarp();
+    __syncthreads();
+    if (tid < height && row0 + tid >= (int)blockIdx.x * height) {
+        float v = 0;
+#pragma unroll
+        for (int w = 0; w < WARPS; w++)
+            v += ((const float *)(sums + w * each))[tid];
+        store(0, row0 + tid, v, 0.0f);
+    }
+}
+
 template <class F, int MT, int STAGES, int WARPS, bool EARLY, class Store>
 __device__ __forceinline__ void stem_down_packed_one(const __nv_bfloat16 *h, const int *ids, const float *weight,
                                                      const void *w2, const void *scale, const void *whole,
@@ -449,7 +475,7 @@ __device__ __forceinline__ void stem_down_packed_one(const __nv_bfloat16 *h, con
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     constexpr int ring = stem_down_ring_bytes<F, MT, STAGES, 1>;
-    int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, row0 = min((int)blockIdx.x * height, hidden - height);
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, row0 = min((int)blockIdx.x * height, hidden - height);
     float *sums = (float *)(stem_smem + WARPS * ring);
     stem_one one(ids, k, experts);
     float merged = one.merge(weight, k), sum[MT][2] = {};
@@ -461,24 +487,7 @@ __device__ __forceinline__ void stem_down_packed_one(const __nv_bfloat16 *h, con
                                                                            groups, hidden, inter, row0, height};
     typename stem_down_packed_sinks<F, MT, 1>::one sink = {sum, merged, one};
     stem_down_stream<F, MT, STAGES, 1, EARLY>(stem_smem + warp * ring, warp, WARPS, one.n, inter, source, sink);
-#pragma unroll
-    for (int i = 0; i < 4 * MT && F::TOKENS == 1; i++) {
-        float &v = sum[i >> 2][i >> 1 & 1];
-        v += __shfl_xor_sync(0xffffffffu, v, 1 + (i & 1));
-    }
-    if ((lane & 3) == 0)
-#pragma unroll
-        for (int i = 0; i < 2 * MT; i++)
-            sums[warp * 16 * MT + 8 * i + (lane >> 2)] = sum[i >> 1][i & 1];
-    __syncwarp();
-    __syncthreads();
-    if (tid < height && row0 + tid >= (int)blockIdx.x * height) {
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * 16 * MT + tid];
-        store(0, row0 + tid, v, 0.0f);
-    }
+    stem_down_packed_one_end<F, MT, WARPS>((char *)sums, 16 * MT * 4, sum, store, hidden, row0, height);
 }
 
 template <class F, int MT, int STAGES, int WARPS, int ROOM, bool EARLY, class Store>

@@ -11,7 +11,8 @@
 static void set_headers(struct stem_lowered *l)
 {
     static const char *const names[] = {"common",  "pointwise",     "stream", "groups",       "experts",       "one",
-                                        "formats", "packed_stream", "fixed",  "group_stream", "experts_packed", "experts_packed_plain"};
+                                        "formats", "packed_stream", "fixed",  "group_stream", "experts_packed", "one_packed",
+                                        "experts_packed_plain"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         l->headers[i] = names[i];
 }
@@ -20,6 +21,18 @@ static void set_headers(struct stem_lowered *l)
 static const char *pointer(const struct stem_concrete *c, uint32_t i, struct stem_arena *a)
 {
     return stem_format_operand(c, i) ? stem_arena_printf(a, "p%u", i) : "nullptr";
+}
+
+/* k, experts, hidden, inter as arguments of a kernel: numbers with the formats of 4 bits, so that what follows from them is not
+ * computed for each stage; they are in the kernel's name then. */
+static const char *sizes_of(const struct stem_experts_sizes *s, enum stem_dtype type, const char **tag, struct stem_arena *a)
+{
+    long long k = s->k, experts = s->experts, hidden = s->hidden, inter = s->inter;
+    *tag = "";
+    if (type == STEM_F8E4M3)
+        return "k, experts, hidden, inter";
+    *tag = stem_arena_printf(a, "_%lldx%lld_k%lld_%lld", hidden, inter, k, experts);
+    return stem_arena_printf(a, "%lld, %lld, %lld, %lld", k, experts, hidden, inter);
 }
 
 static uint32_t at_most(int64_t n, uint32_t most)
@@ -72,6 +85,7 @@ struct cut {
     uint32_t mt, nt, stages, warps, width, ring, smem; /* width: tokens of a group, at most */
     uint32_t height;                                   /* of down: rows of a tile */
     bool keep, fixed;                                  /* fixed: tokens in fixed point (fixed.cuh) */
+    bool whole;                                        /* a block's shared memory holds all of its item (one_packed.cuh) */
 };
 
 /* Whether an expert is likely to be chosen by few tokens. */
@@ -80,11 +94,9 @@ static bool few(const struct stem_experts_sizes *s)
     return s->tile * s->k <= s->experts;
 }
 
-/* In nvfp4 sixteen tokens for 384 experts are no faster so by themselves, and a whole model is slower. */
 static bool takes_fixed(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
-    bool seldom = type != STEM_NVFP4 || 4 * s->tile * s->k <= s->experts;
-    return few(s) && seldom && stem_format_fixed(type, t);
+    return few(s) && stem_format_fixed(type, t);
 }
 
 /* Tokens of a group: an expert that is chosen by two although that is unlikely is read twice, once from the second-level cache. */
@@ -105,17 +117,47 @@ static uint32_t token_bytes(enum stem_dtype type, const struct cut *p, uint32_t 
     return (chunks * p->width * each + 15) / 16 * 16 + (p->fixed ? STEM_FIXED_ZEROS : 0);
 }
 
+/* Shared memory of a warp in one_packed.cuh. */
+static uint32_t whole_bytes(enum stem_dtype type, uint32_t mt, uint32_t stages)
+{
+    return stages * (stem_format_stage_bytes(type, mt) + STEM_FIXED_BYTES) + STEM_FIXED_ZEROS;
+}
+
+/* A single token's items each in a block that holds all of it, if they are few and small. */
+static bool whole_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t, uint32_t chunks,
+                      struct cut *c)
+{
+    const uint32_t most_warps = 8, most_stages = 4;
+    int64_t items = s->k * ((s->inter + 8 * c->mt - 1) / (8 * c->mt));
+    if (!c->fixed || s->tokens != 1 || chunks > most_warps * most_stages)
+        return false;
+    struct cut w = *c;
+    w.whole = true;
+    w.nt = w.width = 1;
+    w.stages = (chunks + most_warps - 1) / most_warps;
+    w.warps = (chunks + w.stages - 1) / w.stages;
+    w.ring = w.smem = w.warps * whole_bytes(type, w.mt, w.stages);
+    if (w.smem > stem_stream_block_smem(t) || items > (int64_t)t->n_sms * (stem_stream_sm_smem(t) / (w.smem + 1024)))
+        return false;
+    *c = w;
+    return true;
+}
+
 /* Blocks on a multiprocessor that registers leave room for. */
 static uint32_t blocks_of(const struct cut *c)
 {
+    if (c->whole) /* registers for one, and for blocks of down beside it */
+        return 3;
     return stem_format_blocks(c->mt, c->fixed ? 1 : c->nt, c->warps);
 }
+
+/* Shared memory of a block of up besides what it asks for: groups, and what is reserved. */
+enum { UP_FIXED = (6 << 10) + 512 };
 
 /* Those that it holds at once. */
 static uint32_t resident(const struct cut *c, const struct stem_target *t)
 {
-    const uint32_t fixed = 8 << 10; /* groups, reserved */
-    uint32_t n = stem_stream_sm_smem(t) / (c->smem + fixed), most = blocks_of(c);
+    uint32_t n = stem_stream_sm_smem(t) / (c->smem + UP_FIXED), most = blocks_of(c);
     return n < 1 ? 1 : n < most ? n : most;
 }
 
@@ -123,12 +165,14 @@ static uint32_t resident(const struct cut *c, const struct stem_target *t)
  * with two stages each then fit on a multiprocessor, or of 6, where more registers help; else four of 4 warps. */
 static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
-    const uint32_t half = stem_stream_sm_smem(t) / 2 - (6 << 10) - 512; /* less groups, reserved */
+    const uint32_t half = stem_stream_sm_smem(t) / 2 - UP_FIXED;
     uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type));
     struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = few(s)};
     c.fixed = takes_fixed(type, s, t);
     c.warps = !c.keep ? 4 : !c.fixed && (type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1)) ? 6 : 8;
     c.width = c.fixed ? fixed_width(s) : !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
+    if (whole_cut(type, s, t, chunks, &c))
+        return c;
     for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
         c.nt = c.fixed ? c.width : c.nt;
         c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
@@ -147,27 +191,33 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
     int64_t groups = s->tile * s->k < s->experts ? s->tile * s->k : s->experts;
     int64_t items = groups * ((s->inter + 8 * p.mt - 1) / (8 * p.mt));
     bool one = s->tokens == 1;
+    const char *call, *tag, *sizes = sizes_of(s, type, &tag, a);
     set_headers(l);
-    if (!fits(c, 0, 2, 3, s->hidden, s->inter, 8 * p.mt) || !stem_experts_can_group(s, p.ring) || p.smem > stem_stream_block_smem(t)) {
+    if (!fits(c, 0, 2, 3, s->hidden, s->inter, 8 * p.mt) || (!p.whole && !stem_experts_can_group(s, p.ring)) ||
+        p.smem > stem_stream_block_smem(t)) {
         up_plain(c, s, a, l);
         return;
     }
-    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s%s_m%u_n%u_s%u_w%u%s%s", stem_dtype_name(type),
+    l->kernel = stem_arena_printf(a, "stem_experts_up_%s_%s%s%s_m%u_n%u_s%u_w%u%s%s%s", stem_dtype_name(type),
                                   stem_op_attr(c->def, c->attrs, "act")->text, stem_format_tag(c, 3, a), coded(c) ? "_x8" : "",
-                                  p.mt, p.nt, p.stages, p.warps, p.fixed ? "_f" : p.keep ? "_x" : "", one ? "_one" : "");
+                                  p.mt, p.nt, p.stages, p.warps, p.fixed ? "_f" : p.keep ? "_x" : "", p.whole ? "_a" : one ? "_one" : "", tag);
+    if (p.whole)
+        call = stem_arena_printf(a, "stem_experts_up_packed_one<%s, %u, %u, %u, %s>(x, ids, w13, p3, %s, h, %s)",
+                                 format_of(type, &p), p.mt, p.stages, p.warps, stem_experts_act(c), pointer(c, 4, a), sizes);
+    else
+        call = stem_arena_printf(a,
+                                 "stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(%s, ids, w13, p3, %s, h, tokens, %s, tile, width)",
+                                 format_of(type, &p), p.mt, p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false",
+                                 one ? "true" : "false", stem_format_x(c, 5, a), pointer(c, 4, a), sizes);
     l->code = stem_arena_printf(
         a,
         "extern \"C\" __global__ void __launch_bounds__(%u, %u) %s(%s *x, const int *ids, "
         "const void *w13, %s__nv_bfloat16 *h, int tokens, int k, int experts, int hidden, int inter, int tile, "
-        "int width)\n{\n"
-        "    stem_experts_up_packed<%s, %u, %u, %u, %u, %s, %s, %s>(%s, ids, w13, p3, %s, h, tokens, k, experts, "
-        "hidden, inter, tile, width);\n}\n",
-        32 * p.warps, blocks_of(&p), l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a), format_of(type, &p), p.mt,
-        p.nt, p.stages, p.warps, stem_experts_act(c), p.keep ? "true" : "false", one ? "true" : "false",
-        stem_format_x(c, 5, a), pointer(c, 4, a));
+        "int width)\n{\n    %s;\n}\n",
+        32 * p.warps, blocks_of(&p), l->kernel, stem_format_x_type(c), stem_format_rest(c, 3, a), call);
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.width}};
-    l->grid[0] = at_most(items, t->n_sms * resident(&p, t));
+    l->grid[0] = p.whole ? (uint32_t)items : at_most(items, t->n_sms * resident(&p, t));
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * p.warps;
     l->smem = p.smem;
@@ -252,9 +302,10 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     }
     uint32_t weights = 3u << 3 | (stem_format_operand(c, 5) ? 1u << 5 : 0);
     bool early = (c->constant & weights) == weights;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s%s", stem_dtype_name(type),
+    const char *tag, *sizes = sizes_of(s, type, &tag, a);
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s%s%s", stem_dtype_name(type),
                                            stem_format_tag(c, 4, a), p.mt, p.width, p.stages, p.warps,
-                                           p.fixed ? "_f" : "", early ? "_w" : "", one ? "_one" : "");
+                                           p.fixed ? "_f" : "", early ? "_w" : "", one ? "_one" : "", tag);
     const char *define;
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
@@ -264,10 +315,10 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
         "%sextern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *h, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
         "int tile, int height)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, "
-        "%s, tokens, k, experts, hidden, inter, tile, height);\n}\n",
+        "%s, tokens, %s, tile, height);\n}\n",
         define, 32 * p.warps, blocks_of(&p), l->kernel, stem_format_rest(c, 4, a),
         store.params, stem_c_type(c->operand[c->n_in].dtype), format_of(type, &p), p.mt, p.stages, p.warps, p.width,
-        early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make);
+        early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make, sizes);
     l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.height}};

@@ -23,11 +23,19 @@ __device__ __forceinline__ unsigned stem_and_xor(unsigned a, unsigned b, unsigne
     return d;
 }
 
-/* Byte i is byte (nibble i of which) % 8 of high:low; if the nibble is 8 or more, the sign of that byte in all bits. */
+/* Byte i is byte (nibble i of the lower half of which) % 8 of high:low; if the nibble is 8 or more, the sign of that byte in all bits. */
 __device__ __forceinline__ unsigned stem_choose(unsigned low, unsigned high, unsigned which)
 {
     unsigned d;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(low), "r"(high), "r"(which));
+    return d;
+}
+
+/* q >> 16, by a product of 16 bits with 1: on the units of multiplication, where a shift takes those of logic, which are short. */
+__device__ __forceinline__ unsigned stem_high_half(unsigned q)
+{
+    unsigned d;
+    asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(d) : "r"(q), "r"(0x0100), "r"(0));
     return d;
 }
 
@@ -122,10 +130,10 @@ struct stem_nvfp4_fixed : stem_fixed {
             unsigned not_p = p ^ 0x88888888u, not_q = q ^ 0x88888888u;
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                a[2 * i][2 * j] = stem_choose(0x04030200u, 0x0d090705u, p >> 16 * j);
-                a[2 * i][2 * j + 1] = stem_choose(0x04030200u, 0x0d090705u, q >> 16 * j);
-                a[2 * i + 1][2 * j] = stem_choose(0xfdfeff00u, 0xf4f8fafcu, not_p >> 16 * j);
-                a[2 * i + 1][2 * j + 1] = stem_choose(0xfdfeff00u, 0xf4f8fafcu, not_q >> 16 * j);
+                a[2 * i][2 * j] = stem_choose(0x04030200u, 0x0d090705u, j ? stem_high_half(p) : p);
+                a[2 * i][2 * j + 1] = stem_choose(0x04030200u, 0x0d090705u, j ? stem_high_half(q) : q);
+                a[2 * i + 1][2 * j] = stem_choose(0xfdfeff00u, 0xf4f8fafcu, j ? stem_high_half(not_p) : not_p);
+                a[2 * i + 1][2 * j + 1] = stem_choose(0xfdfeff00u, 0xf4f8fafcu, j ? stem_high_half(not_q) : not_q);
             }
         }
     }

@@ -96,6 +96,10 @@ inline unsigned stem_and_xor(unsigned a, unsigned b, unsigned c)
 {
     return (a & b) ^ c;
 }
+inline unsigned stem_high_half(unsigned q)
+{
+    return q >> 16;
+}
 inline unsigned stem_choose(unsigned low, unsigned high, unsigned which)
 {
     unsigned r = __byte_perm(low, high, which);
