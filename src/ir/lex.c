@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void stem_ir_fail_at(struct stem_ir_lexer *l, enum stem_diag_id id, struct stem_span at, const char *fmt, ...)
+/* The first fault is reported; the reader sees no tokens after it. */
+static void fail(struct stem_ir_lexer *l, enum stem_diag_id id, struct stem_span at, const char *fmt, va_list ap)
 {
     if (l->failed)
         return;
     struct stem_out o = {0};
-    va_list ap;
-    va_start(ap, fmt);
     stem_out_vprintf(&o, fmt, ap);
-    va_end(ap);
     stem_error(l->diags, id, at, "%s", stem_out_text(&o));
     stem_out_free(&o);
     l->failed = true;
@@ -21,17 +19,20 @@ void stem_ir_fail_at(struct stem_ir_lexer *l, enum stem_diag_id id, struct stem_
     l->text = "";
 }
 
-void stem_ir_fail(struct stem_ir_lexer *l, enum stem_diag_id id, const char *fmt, ...)
+void stem_ir_fail_at(struct stem_ir_lexer *l, enum stem_diag_id id, struct stem_span at, const char *fmt, ...)
 {
-    if (l->failed)
-        return;
-    struct stem_out o = {0};
     va_list ap;
     va_start(ap, fmt);
-    stem_out_vprintf(&o, fmt, ap);
+    fail(l, id, at, fmt, ap);
     va_end(ap);
-    stem_ir_fail_at(l, id, l->span, "%s", stem_out_text(&o));
-    stem_out_free(&o);
+}
+
+void stem_ir_fail(struct stem_ir_lexer *l, enum stem_diag_id id, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fail(l, id, l->span, fmt, ap);
+    va_end(ap);
 }
 
 static bool is_digit(char c)

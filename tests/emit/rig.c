@@ -151,6 +151,23 @@ void program_drop(struct program *p)
     stem_compiled_free(p->compiled);
 }
 
+int programs_test(const char *suite, struct program *programs, int n, const struct unit_test *tests, size_t n_tests)
+{
+    int made = 0;
+    for (int x = 0; x < n; x++) {
+        bool skip;
+        made += program_make(&programs[x], &skip);
+        if (skip) {
+            puts("skipped: no cuda.h, so emitted code cannot be compiled");
+            return 77;
+        }
+    }
+    int status = unit_run(suite, tests, n_tests);
+    for (int x = 0; x < n; x++)
+        program_drop(&programs[x]);
+    return made == n ? status : 1;
+}
+
 /* ---- the extern function: y = 2 x ----
  *
  * Two layouts, one function: emitted code and the runtime call it with the same record. On a device it enqueues one

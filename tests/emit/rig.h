@@ -36,6 +36,8 @@ int64_t program_T(const struct program *p, uint32_t variant);
 /* False, with a message on stderr, if something failed; *skip if there is no toolkit or compiler. */
 bool program_make(struct program *p, bool *skip);
 void program_drop(struct program *p);
+/* Makes the programs, runs the tests with them; returns the exit status, 77 where nothing can be compiled. */
+int programs_test(const char *suite, struct program *programs, int n, const struct unit_test *tests, size_t n_tests);
 
 extern const struct stem_extern rig_externs[1];
 int rig_extern(const void *call, void *stream);

@@ -493,17 +493,5 @@ int main(void)
                                              {"other architectures", other_architectures},
                                              {"architectures of NVRTC", architectures_of_nvrtc},
                                              {"two threads, a function that fails", two_threads}};
-    int made = 0;
-    for (int x = 0; x < N_PROGRAMS; x++) {
-        bool skip;
-        made += program_make(&programs[x], &skip);
-        if (skip) {
-            puts("skipped: no cuda.h, so emitted code cannot be compiled");
-            return 77;
-        }
-    }
-    int status = unit_run("emitted code: errors", tests, sizeof tests / sizeof tests[0]);
-    for (int x = 0; x < N_PROGRAMS; x++)
-        program_drop(&programs[x]);
-    return made == N_PROGRAMS ? status : 1;
+    return programs_test("emitted code: errors", programs, N_PROGRAMS, tests, sizeof tests / sizeof tests[0]);
 }

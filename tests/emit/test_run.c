@@ -442,17 +442,5 @@ int main(void)
                                              {"the next larger bucket", next_larger_bucket},
                                              {"the runtime's driver calls", same_driver_calls},
                                              {"and on a GPU without programmatic launches", older_gpu}};
-    int made = 0;
-    for (int x = 0; x < N_PROGRAMS; x++) {
-        bool skip;
-        made += program_make(&programs[x], &skip);
-        if (skip) {
-            puts("skipped: no cuda.h, so emitted code cannot be compiled");
-            return 77;
-        }
-    }
-    int status = unit_run("emitted code", tests, sizeof tests / sizeof tests[0]);
-    for (int x = 0; x < N_PROGRAMS; x++)
-        program_drop(&programs[x]);
-    return made == N_PROGRAMS ? status : 1;
+    return programs_test("emitted code", programs, N_PROGRAMS, tests, sizeof tests / sizeof tests[0]);
 }

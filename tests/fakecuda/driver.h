@@ -170,4 +170,17 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, cons
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p);
 CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info);
 
+/* Of a node that launches one block of 32 threads. */
+static inline CUDA_KERNEL_NODE_PARAMS fakecuda_one_warp(CUfunction f, void **params)
+{
+    return (CUDA_KERNEL_NODE_PARAMS){.func = f,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 32,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = params};
+}
+
 #endif

@@ -6,22 +6,10 @@
 
 enum { SEEDS = 40 };
 
-static CUDA_KERNEL_NODE_PARAMS kernel_params(CUfunction f, void **params)
-{
-    return (CUDA_KERNEL_NODE_PARAMS){.func = f,
-                                     .gridDimX = 1,
-                                     .gridDimY = 1,
-                                     .gridDimZ = 1,
-                                     .blockDimX = 32,
-                                     .blockDimY = 1,
-                                     .blockDimZ = 1,
-                                     .kernelParams = params};
-}
-
 static CUgraphNode set_node(struct lib *l, CUgraph g, CUdeviceptr p, int value, const CUgraphNode *deps, size_t n)
 {
     CUgraphNode node = NULL;
-    CUDA_KERNEL_NODE_PARAMS k = kernel_params(l->set, (void *[]){&p, &value});
+    CUDA_KERNEL_NODE_PARAMS k = fakecuda_one_warp(l->set, (void *[]){&p, &value});
     OK(cuGraphAddKernelNode_v2(&node, g, deps, n, &k));
     return node;
 }
@@ -29,7 +17,7 @@ static CUgraphNode set_node(struct lib *l, CUgraph g, CUdeviceptr p, int value, 
 static CUgraphNode add_node(struct lib *l, CUgraph g, CUdeviceptr a, CUdeviceptr b, const CUgraphNode *deps, size_t n)
 {
     CUgraphNode node = NULL;
-    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .u.kernel = kernel_params(l->add, (void *[]){&a, &b})};
+    CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL, .u.kernel = fakecuda_one_warp(l->add, (void *[]){&a, &b})};
     OK(cuGraphAddNode_v2(&node, g, deps, NULL, n, &k));
     return node;
 }
@@ -245,7 +233,7 @@ static void instances_are_updated(void)
 
     int five = 5;
     CUgraphNodeParams k = {.type = CU_GRAPH_NODE_TYPE_KERNEL,
-                           .u.kernel = kernel_params(l.set, (void *[]){&p, &five})};
+                           .u.kernel = fakecuda_one_warp(l.set, (void *[]){&p, &five})};
     OK(cuGraphExecNodeSetParams(e, a, &k));
     OK(cuGraphLaunch(e, s));
     OK(cuStreamSynchronize(s));

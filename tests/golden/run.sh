@@ -12,6 +12,20 @@ mkdir -p "$scratch"
 cd "$here" || exit 99
 passed=0 failed=0
 
+# Holds $status against what is expected, and standard error against $name.err.
+hold() {
+    if [ "$status" != "$1" ]; then
+        echo "FAIL: $file: exit status $status, expected $1"
+        failed=$((failed + 1))
+    elif ! cmp -s "$scratch/err" "$name.err"; then
+        echo "FAIL: $file"
+        diff -u "$name.err" "$scratch/err"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 for file in diag/*.stem; do
     name=${file%.stem}
     args=
@@ -24,16 +38,8 @@ for file in diag/*.stem; do
     fi
     want=1
     grep -q ': error: ' "$scratch/err" || want=0
-    if [ $status -ne $want ] || [ -s "$scratch/out" ]; then
-        echo "FAIL: $file: exit status $status, expected $want"
-        failed=$((failed + 1))
-    elif ! cmp -s "$scratch/err" "$name.err"; then
-        echo "FAIL: $file"
-        diff -u "$name.err" "$scratch/err"
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
+    [ ! -s "$scratch/out" ] || want="$want and nothing on standard output"
+    hold "$want"
 done
 
 # Runs a command and holds its standard error against NAME.err; the exit status is 1 if an error is there, 2 if the command
@@ -48,16 +54,7 @@ golden() {
     want=1
     grep -q 'error: ' "$scratch/err" || want=0
     grep -q 'STEM2003' "$scratch/err" && want=2
-    if [ $status -ne $want ]; then
-        echo "FAIL: $file: exit status $status, expected $want"
-        failed=$((failed + 1))
-    elif ! cmp -s "$scratch/err" "$name.err"; then
-        echo "FAIL: $file"
-        diff -u "$name.err" "$scratch/err"
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
+    hold $want
 }
 
 for file in sched/*.stem sched/*.ir; do

@@ -35,14 +35,7 @@ static CUgraphNode node(CUgraph g, CUfunction f, CUdeviceptr p, const CUgraphNod
 {
     CUgraphNode out = NULL;
     int value = 1;
-    CUDA_KERNEL_NODE_PARAMS k = {.func = f,
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 32,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = (void *[]){&p, &value}};
+    CUDA_KERNEL_NODE_PARAMS k = fakecuda_one_warp(f, (void *[]){&p, &value});
     if (cuGraphAddKernelNode_v2(&out, g, deps, n, &k))
         fprintf(stderr, "no node\n");
     return out;

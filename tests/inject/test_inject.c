@@ -35,14 +35,7 @@ static CUgraphNode kernel(const struct lib *l, CUgraph g, CUdeviceptr p, const C
 {
     CUgraphNode node = NULL;
     int value = 1;
-    CUDA_KERNEL_NODE_PARAMS k = {.func = l->set,
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 32,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = (void *[]){&p, &value}};
+    CUDA_KERNEL_NODE_PARAMS k = fakecuda_one_warp(l->set, (void *[]){&p, &value});
     OK(cuGraphAddKernelNode_v2(&node, g, deps, n, &k));
     return node;
 }

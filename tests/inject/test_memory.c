@@ -74,14 +74,7 @@ static CUgraph layers(const struct lib *l, CUdeviceptr p)
     CUgraph g = NULL;
     CUgraphNode at[3] = {NULL};
     int value = 1;
-    CUDA_KERNEL_NODE_PARAMS k = {.func = l->set,
-                                 .gridDimX = 1,
-                                 .gridDimY = 1,
-                                 .gridDimZ = 1,
-                                 .blockDimX = 32,
-                                 .blockDimY = 1,
-                                 .blockDimZ = 1,
-                                 .kernelParams = (void *[]){&p, &value}};
+    CUDA_KERNEL_NODE_PARAMS k = fakecuda_one_warp(l->set, (void *[]){&p, &value});
     OK(cuGraphCreate(&g, 0));
     OK(cuGraphAddKernelNode_v2(&at[0], g, NULL, 0, &k));
     for (unsigned i = 0; i < LAYERS; i++) {
