@@ -16,10 +16,10 @@ libstem_core_la_SOURCES += %D%/zero/zero.c %D%/zero/zero.h %D%/zero/zero_ref.c
 libstem_core_la_SOURCES += %D%/linear/linear.c %D%/linear/linear.h %D%/linear/linear_ref.c %D%/linear/norm_linear.c \
 	%D%/linear/norm_lower.c %D%/linear/stream.c
 libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/format_ref.c %D%/linear/packed.c \
-	%D%/linear/even.c %D%/linear/even.h
+	%D%/linear/even.c %D%/linear/even.h %D%/linear/wide.c %D%/linear/wide.h
 libstem_core_la_SOURCES += %D%/matmul/matmul.c %D%/matmul/matmul.h
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
-libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c
+libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c %D%/experts/wide.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
 libstem_core_la_SOURCES += %D%/gqa_store/gqa_store.c %D%/gqa_store/gqa_store.h %D%/gqa_store/gqa_store_ref.c
@@ -46,6 +46,8 @@ STEM_CUH = \
 	%D%/linear/fixed.cuh \
 	%D%/linear/linear_packed.cuh \
 	%D%/linear/linear_even.cuh \
+	%D%/linear/wgmma.cuh \
+	%D%/linear/linear_wide.cuh \
 	%D%/experts/groups.cuh \
 	%D%/experts/experts.cuh \
 	%D%/experts/one.cuh \
@@ -54,6 +56,7 @@ STEM_CUH = \
 	%D%/experts/experts_packed.cuh \
 	%D%/experts/one_packed.cuh \
 	%D%/experts/experts_packed_plain.cuh \
+	%D%/experts/experts_down_wide.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
 	%D%/gqa_store/gqa_store.cuh \
@@ -66,6 +69,7 @@ STEM_CUH = \
 	%D%/attention_heads/attention_heads.cuh \
 	%D%/cache_store/cache_store.cuh \
 	%D%/index_scores/index_part.cuh \
+	%D%/index_scores/index_wide.cuh \
 	%D%/index_scores/index_scores.cuh \
 	%D%/index_store/index_store.cuh \
 	%D%/top_k/top_k.cuh \

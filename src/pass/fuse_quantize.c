@@ -5,11 +5,13 @@
  * half of the bytes, and nothing to compute between the end of the normalisation and their first product. It writes what
  * it made before, too, only if somebody else reads that. The bits are those of quantising in the products.
  *
- * Where the program has a quantize_f8 of the rmsnorm's result, that becomes part of the launch, too.
+ * Where the program has a quantize_f8 of the rmsnorm's result, that becomes part of the launch, too. Where no rmsnorm makes x, a
+ * quantize_f8 of it is put before the products that are faster with codes by more than that takes.
  */
 #include "pass/fuse.h"
 
 #include "ir/build.h"
+#include "ops/experts/experts.h"
 #include "ops/linear/format.h"
 
 /* The place of x_scale in an op that can take this operand quantised; 0: it cannot. */
@@ -17,7 +19,10 @@ static uint32_t scale_place(const struct stem_program *p, const struct stem_op *
 {
     if (op->dead || op->class != STEM_OP_BUILTIN || operand || op->operands[0].mode == STEM_MODE_CONSUME)
         return 0;
-    uint32_t weight = !strcmp(op->def->name, "linear") ? 1 : !strcmp(op->def->name, "experts_up") ? 2 : 0;
+    uint32_t weight = !strcmp(op->def->name, "linear")         ? 1
+                      : !strcmp(op->def->name, "experts_up")   ? 2
+                      : !strcmp(op->def->name, "experts_down") ? 3
+                                                               : 0;
     if (!weight || stem_value_at(p, op->operands[weight].value)->tensor.dtype != STEM_F8E4M3 ||
         stem_value_at(p, op->operands[0].value)->tensor.dtype != STEM_BF16)
         return 0;
@@ -175,6 +180,56 @@ static void one_norm(struct stem_fuse *s, const struct readers *r, struct stem_b
             take(s, r->op[i], code, scale);
 }
 
+/* Whether the product reads x by warpgroups (linear_wide.cuh), which take codes as they lie, and quantise anything else between
+ * their copies and their products, in each block. */
+static bool wants_codes(const struct stem_fuse *s, const struct stem_op *op)
+{
+    const struct stem_target *t = &s->ctx->options->target;
+    if (t->sm != 90 || !scale_place(s->p, op, 0))
+        return false;
+    const struct stem_tensor *x = &stem_value_at(s->p, op->operands[0].value)->tensor;
+    if (!strcmp(op->def->name, "linear"))
+        return x->dim[x->rank - 1] % 16 == 0;
+    struct stem_tensor shapes[STEM_MAX_OPERANDS];
+    struct stem_concrete c;
+    if (strcmp(op->def->name, "experts_down") != 0)
+        return false;
+    stem_op_concrete(s->p, op, shapes, &c);
+    struct stem_experts_sizes sizes = stem_experts_down_sizes(&c);
+    return stem_experts_down_is_wide(&sizes, STEM_F8E4M3, t);
+}
+
+/* x is quantised by an op of its own, for this product and those behind it on its stream. */
+static void one_product(struct stem_fuse *s, const struct readers *r, struct stem_builder *b, uint32_t product)
+{
+    struct stem_program *p = s->p;
+    struct stem_op op = p->ops.at[product];
+    struct stem_value_id x = op.operands[0].value, results[STEM_MAX_OPERANDS];
+    struct stem_input in = {x, STEM_MODE_IN, op.operands[0].span};
+    uint32_t buffer = stem_value_at(p, x)->tensor.buffer, n = 0;
+    b->layer = op.layer;
+    b->segment = op.segment;
+    b->pin = op.pin;
+    b->priority = op.priority;
+    b->span = op.span;
+    b->name = stem_intern_printf(p->strings, "%s.x", stem_op_label(p, (struct stem_op_id){product}));
+    if (!stem_build_op(b, stem_op_find("quantize_f8"), &in, 1, NULL, NULL, results))
+        return;
+    struct stem_op *made = stem_op_at(p, stem_value_at(p, results[0])->def);
+    made->stream = op.stream;
+    stem_cost_op(p, made, s->ctx->options);
+    for (uint32_t i = r->first[buffer]; i; i = r->next[i]) {
+        const struct stem_op *reader = &p->ops.at[r->op[i]];
+        if (reader->operands[r->operand[i]].value.n == x.n && !r->operand[i] && reader->stream.n == op.stream.n &&
+            reader->segment == op.segment && wants_codes(s, reader)) {
+            take(s, r->op[i], results[0], results[1]);
+            n++;
+        }
+    }
+    stem_remark(s->ctx->diags, "fuse", op.span, "what '%s' reads is quantised once, for %u product%s in f8e4m3",
+                stem_op_label(p, (struct stem_op_id){product}), n, n == 1 ? "" : "s");
+}
+
 void stem_fuse_quantised(struct stem_fuse *s)
 {
     struct stem_program *p = s->p;
@@ -186,5 +241,8 @@ void stem_fuse_quantised(struct stem_fuse *s)
     for (uint32_t i = 0; i < p->ops.len; i++)
         if (stem_fuse_is(&p->ops.at[i], "rmsnorm"))
             one_norm(s, &r, &b, i);
+    for (uint32_t i = 0, n = p->ops.len; i < n; i++)
+        if (wants_codes(s, &p->ops.at[i]))
+            one_product(s, &r, &b, i);
     stem_dims_free(dims);
 }

@@ -13,10 +13,12 @@
 #include "attention/attention.cuh"
 #include "attention/gqa_part.cuh"
 #include "attention/mla_part.cuh"
+#include "linear/wgmma.cuh"
 #include "attention/mla_wgmma.cuh"
 #include "cache_store/cache_store.cuh"
 #include "index_scores/index_scores.cuh"
 #include "index_scores/index_part.cuh"
+#include "index_scores/index_wide.cuh"
 #include "top_k/top_k.cuh"
 #include "attention_heads/attention_heads.cuh"
 
@@ -248,6 +250,27 @@ template <class E, class W, int HEADS, int WIDTH, int PAGE, int STAGES> static v
     compare(what, y[0], want, y[1], 1e-5);
 }
 
+/* By wgmma. */
+template <class E, class W, int WIDTH, int PAGE> static void scores_wide(shape s, int most, unsigned blocks)
+{
+    constexpr int STAGES = 2, GROUPS = 2;
+    array<E> q((size_t)s.tokens * 64 * WIDTH, 1), k((size_t)s.pages * PAGE * WIDTH, 1);
+    array<W> w((size_t)s.tokens * 64, 1);
+    array<float> want((size_t)s.tokens * most), y[2] = {array<float>(want.n), array<float>(want.n)};
+    sequences c(s, PAGE);
+    reference("index_scores").operand(q.data(), {s.tokens, 64, WIDTH}).operand(w.data(), {s.tokens, 64})
+        .operand(k.data(), {s.pages, PAGE, WIDTH}).operand(c.table.data(), {s.tokens, s.per_sequence})
+        .operand(c.lens.data(), {s.tokens}).operand(want.data(), {s.tokens, most}).run(1);
+    for (array<float> &out : y)
+        emu_launch({blocks, 1, 1}, 128 * GROUPS, 1, 1024 + GROUPS * (STAGES + 1) * stem_index_wide_bytes<WIDTH>, [&] {
+            stem_index_wide<E, W, WIDTH, PAGE, STAGES, GROUPS>(q.data(), w.data(), k.data(), c.table.data(), c.lens.data(), out.data(),
+                                                               s.tokens, most, s.pages, s.per_sequence);
+        });
+    char what[128];
+    snprintf(what, sizeof what, "index_scores by wgmma t%d d%d page %d", s.tokens, WIDTH, PAGE);
+    compare(what, y[0], want, y[1], 1e-5);
+}
+
 static void store()
 {
     const int rows = 5, n = 24, slots = 12;
@@ -293,6 +316,8 @@ int main()
     scores<bf16, float, 3, 40, 7, 0>({3, 9, 8}, 50, 3);
     scores<bf16, float, 64, 128, 64, 3>({4, 9, 8}, 512, 5);
     scores<__half, __half, 24, 96, 7, 2>({35, 30, 8}, 50, 9);
+    scores_wide<bf16, float, 128, 64>({4, 9, 8}, 512, 3);
+    scores_wide<__half, __half, 64, 7>({35, 30, 8}, 50, 2);
     store();
     printf("device code: %d of %d checks failed\n", failures, checks);
     return failures != 0;

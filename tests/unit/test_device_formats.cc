@@ -5,6 +5,7 @@
  */
 #include "emulate/emulate.h"
 #include "emulate/formats.h"
+#include "emulate/wgmma.h"
 
 #include "common/common.cuh"
 #include "linear/stream.cuh"
@@ -17,6 +18,9 @@
 #include "linear/fixed.cuh"
 #include "linear/linear_packed.cuh"
 #include "linear/linear_even.cuh"
+#include "linear/wgmma.cuh"
+#include "linear/linear_wide.cuh"
+#include "experts/experts_down_wide.cuh"
 #include "quantize_f8/quantize_f8.cuh"
 #include "rmsnorm/rmsnorm.cuh"
 #include "rmsnorm/rmsnorm_quantize.cuh"
@@ -169,6 +173,66 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
     compare(what, y[0], want, y[1], 4e-3);
 }
 
+/* f8e4m3 by wgmma, of x that is quantised, or not, with the same bits; and what is in its place without wgmma. */
+template <int NT, int STAGES, int GROUPS, int CLUSTER, bool PAIR> static void linear_wide(int m, int n, int k)
+{
+    int columns = PAIR ? n / 2 : n, rows = PAIR ? 32 : 64, most = m < 8 * NT ? m : 8 * NT;
+    array<bf16> x(m * k, 1), want(m * columns), y[2] = {array<bf16>(m * columns), array<bf16>(m * columns)}, more(m * columns, 1),
+        coded_y(m * columns), plain(m * columns);
+    array<float> last(columns, 1);
+    coded<stem_f8> c(n, (n + 127) / 128, k, 1);
+    quantised q(x, m, k);
+    reference r("linear");
+    r.set("then", PAIR ? "i0 i1 mul i2 add as:bf16 i3 add" : "i0 i1 add as:bf16 i2 add").set("then_of", "bf16")
+        .set("then_type", "bf16").set("halves", PAIR ? "1" : nullptr).operand(x.data(), {m, k});
+    r.raw(STEM_F8E4M3, c.w.data(), {n, k});
+    add_scales(r, c, {n, k}, (n + 127) / 128, {1});
+    r.absent().operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
+    int each = (most * rows / 4 + CLUSTER - 1) / CLUSTER * 4;
+    size_t ring = (STAGES * (stem_wide_stage_bytes<NT> + 4 * stem_wide_scales<NT>) + 1023) / 1024 * 1024;
+    size_t smem = 1024 + GROUPS * ring + (CLUSTER > 1 ? each * (PAIR ? 2 : 1) * CLUSTER * 4 + 16 : 0);
+    auto launch = [&](const auto &from, array<bf16> &to) {
+        emu_launch({(unsigned)((columns + rows - 1) / rows * CLUSTER), (unsigned)((m + 8 * NT - 1) / (8 * NT)), 1}, 128 * GROUPS,
+                   CLUSTER, smem, [&] {
+                       stem_linear_wide<NT, STAGES, GROUPS, CLUSTER, true, PAIR>(
+                           from, c.w.data(), c.scale(), add_store<PAIR>{more.data(), last.data(), to.data(), columns}, m, n, k);
+                   });
+    };
+    for (array<bf16> &out : y)
+        launch((const bf16 *)x.data(), out);
+    launch(q.rows(), coded_y);
+    same("linear by wgmma of rows that are quantised", coded_y.data(), y[0].data(), 2 * coded_y.n);
+    emu_launch({2, 2, 1}, 128, 1, 0, [&] {
+        stem_linear_packed_plain<stem_f8, PAIR>(q.rows(), c.w.data(), c.scale(), (const void *)nullptr,
+                                                add_store<PAIR>{more.data(), last.data(), plain.data(), columns}, m, n, k);
+    });
+    compare("linear in place of wgmma", plain, want, plain, 4e-3);
+    char what[128];
+    snprintf(what, sizeof what, "wide %dx%dx%d nt%d stages%d groups%d cl%d pair%d", m, n, k, NT, STAGES, GROUPS, CLUSTER, PAIR);
+    compare(what, y[0], want, y[1], 4e-3);
+}
+
+/* experts_down by wgmma, of h as it is and quantised, with the same bits, against `want`. */
+static void down_wide(const mixture &d, int tile, int tiles, const bf16 *h, const int *ids, const float *weight, coded<stem_f8> &w2,
+                      array<bf16> &want)
+{
+    constexpr int STAGES = 3, GROUPS = 2;
+    const int height = 40, H = d.hidden;
+    array<bf16> x(d.tokens * d.k * d.inter), y[2] = {array<bf16>(d.tokens * H), array<bf16>(d.tokens * H)};
+    memcpy((void *)x.data(), h, 2 * x.n);
+    quantised q(x, d.tokens * d.k, d.inter);
+    size_t smem = 1024 + GROUPS * (STAGES * (9216 + 64) + tile * STEM_WIDE_LD * 4) + tile * d.k * 4;
+    auto launch = [&](const auto &from, array<bf16> &to) {
+        emu_launch({(unsigned)((H + height - 1) / height), (unsigned)tiles, 1}, 128 * GROUPS, 1, smem, [&] {
+            stem_experts_down_wide<STAGES, GROUPS, true>(from, ids, weight, w2.w.data(), w2.scale(), stem_store_plain<bf16>{to.data(), H},
+                                                         d.tokens, d.k, d.experts, H, d.inter, tile, height);
+        });
+    };
+    launch((const bf16 *)x.data(), y[0]);
+    launch(q.rows(), y[1]);
+    compare("experts_down by wgmma", y[0], want, y[1], 4e-3);
+}
+
 /* G: F, or its form in fixed point; ROOM: tokens of a group. */
 template <class F, class G, int ROOM, int MT, int STAGES, int WARPS, int DMT, int DSTAGES, int DWARPS>
 static void experts_in(mixture d)
@@ -252,6 +316,7 @@ static void experts_in(mixture d)
         });
         if (!d.wild)
             compare("experts of rows that are quantised, up plain", h_plain, h_want, h_plain, 4e-3);
+        down_wide(d, tile, tiles, h_want.data(), ids.data(), scale.data(), w2, want);
     }
     emu_launch({(unsigned)(I + 3) / 4, (unsigned)(T * K), 1}, 128, 1, 0, [&] {
         stem_experts_up_packed_plain<F, bf16, STEM_ACT_SILU>(x.data(), ids.data(), w13.w.data(), w13.scale(), w13.tensor(),
@@ -342,6 +407,12 @@ int main()
     evenly_fixed<stem_nvfp4, stem_nvfp4_fixed>();
     evenly_fixed<stem_int4, stem_int4_fixed>();
     linear_even<stem_f8, stem_f8, 1, 1, 3, 2, 2, false>(3, 140, 272, 1, 9, 2); /* tiles of 2 tokens */
+    linear_wide<1, 3, 1, 1, false>(1, 64, 512);
+    linear_wide<1, 2, 2, 3, false>(5, 100, 5 * 128);
+    linear_wide<2, 3, 2, 2, true>(16, 224, 400);
+    linear_wide<2, 2, 1, 3, true>(11, 96, 3 * 128);
+    linear_wide<4, 2, 1, 1, false>(37, 72, 272); /* two tiles of tokens */
+    linear_wide<8, 2, 1, 2, false>(61, 70, 256);
     formats<stem_f8, stem_f8, 2>();
     formats<stem_nvfp4, stem_nvfp4, 2>();
     formats<stem_int4, stem_int4, 2>();

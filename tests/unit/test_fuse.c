@@ -302,18 +302,19 @@ static void heads(void)
 }
 
 /* A rmsnorm and the products in f8e4m3 that read it: `way` 1: others read it, too; 2: a quantize_f8 in the program; 3: no
- * product in f8e4m3. */
+ * product in f8e4m3; 4: no rmsnorm, so that x is quantised once for both products. */
 static void quantised(void)
 {
     static const char *const expected[] = {
         "r rmsnorm_quantize\na linear of r.scale\nb linear of r.scale\n",
         "r rmsnorm_quantize_keep\na linear of r.scale\nb linear of r.scale\nz pointwise expr=i0 i1 mul dtype=bf16\n",
         "r rmsnorm_quantize\na linear of q.scale\nb linear of q.scale\n",
-        "r rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n"};
-    for (int way = 0; way < 4; way++) {
+        "r rmsnorm\nz pointwise expr=i0 i1 mul dtype=bf16\n",
+        "a linear of a.x.scale\nb linear of a.x.scale\na.x quantize_f8\n"};
+    for (int way = 0; way < 5; way++) {
         struct pointwise t = pointwise_new();
         struct stem_value_id norm = buffer(&t, "n", STEM_BF16, 0, 64), w = buffer(&t, "m", STEM_F8E4M3, 64, 64),
-                             s = buffer(&t, "s", STEM_F32, 1, 1), y = call(&t, "r", "rmsnorm", t.x, norm);
+                             s = buffer(&t, "s", STEM_F32, 1, 1), y = way == 4 ? t.x : call(&t, "r", "rmsnorm", t.x, norm);
         const struct stem_value_id in[] = {y, w, s};
         t.b.name = stem_intern(t.f.strings, "q");
         if (way == 2)

@@ -6,6 +6,7 @@
 
 #include "ir/build.h"
 #include "ops/linear/even.h"
+#include "ops/linear/wide.h"
 #include "ops/linear/linear.h"
 
 /* ---- type rules: a call, and the result's types or the fault that is reported ---- */
@@ -514,7 +515,29 @@ static void cuts(void)
     CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.cluster == 4 && s.clusters == 30);
 }
 
+/* Those of linear_wide.cuh: k is shared out over as many blocks and warpgroups as have something to do. */
+static void wide_cuts(void)
+{
+    static const int64_t sizes[][2] = {{2240, 7168}, {8192, 1536}, {7168, 2048}, {7168, 256}, {256, 7168}, {48, 128}, {7168, 16384}};
+    const struct stem_target t = {.sm = 90, .n_sms = 132}, old = {.sm = 80, .n_sms = 108};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes * 8; i++) {
+        const int64_t *size = sizes[i / 8];
+        struct stem_even_product p = {STEM_F8E4M3, (int64_t[]){1, 8, 9, 16, 17, 64, 65, 300}[i % 8], size[0], size[1], i % 3 == 0, false};
+        struct stem_wide_shape s = {0}, coded = {0};
+        CU_ASSERT_FATAL(stem_wide_shape(&p, &t, &s));
+        CU_ASSERT(!stem_wide_shape(&p, &old, &s));
+        CU_ASSERT(s.smem <= stem_stream_block_smem(&t) && s.stages >= 2 && s.stages <= 4 && s.nt <= 8);
+        CU_ASSERT(s.groups >= 1 && s.groups <= 4 && s.cluster >= 1 && s.cluster <= 8 && s.cluster <= (p.k + 127) / 128);
+        CU_ASSERT(8 * s.nt >= p.m || s.nt == 8);
+        p.coded = true; /* the same order of sums */
+        CU_ASSERT(stem_wide_shape(&p, &t, &coded) && !memcmp(&coded, &s, sizeof s));
+    }
+    struct stem_even_product p = {STEM_NVFP4, 16, 7168, 16384, false, false};
+    struct stem_wide_shape s;
+    CU_ASSERT(!stem_wide_shape(&p, &t, &s));
+}
+
 UNIT_MAIN("linear, experts, route", {"type rules", type_rules}, {"experts is two launches", experts_parts},
           {"dot products", dot_products}, {"experts by hand", experts_by_hand},
           {"blocks of a token", blocks_of_a_token}, {"routes by hand", routes_by_hand},
-          {"formats", formats}, {"cuts", cuts})
+          {"formats", formats}, {"cuts", cuts}, {"cuts by warpgroups", wide_cuts})

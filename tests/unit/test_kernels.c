@@ -99,6 +99,8 @@ static const struct call calls[] = {
     {"experts_down", "bf16[4,8,256] i32[4,8] f32[4,8] int4[384,7168,256] bf16[384,7168,8] - bf16[4,7168]",
      "then=i1_i0_add then_of=bf16 then_type=bf16"},
     {"experts", "bf16[1,7168] i32[1,8] f32[1,8] f8e4m3[384,512,7168] f8e4m3[384,7168,256] f32[384,4,56] f32[384,56,2]", ""},
+    {"experts", "bf16[64,7168] i32[64,8] f32[64,8] f8e4m3[256,512,7168] f8e4m3[256,7168,256] f32[256,4,56] f32[256,56,2]", ""},
+    {"experts_down", "f8e4m3[64,8,256] i32[64,8] f32[64,8] f8e4m3[256,7168,256] f32[256,56,2] f32[64,8,2]", ""},
     {"experts", "bf16[64,512] i32[64,3] f32[64,3] f8e4m3[7,48,512] f8e4m3[7,512,24] f32[7,2,4] f32[7,4,1]", "act=gelu"},
     {"experts",
      "bf16[4,7168] i32[4,8] f32[4,8] nvfp4[384,512,7168] nvfp4[384,7168,256] f8e4m3[384,512,448] f8e4m3[384,7168,16] "
@@ -337,7 +339,8 @@ static void without_wgmma(void)
     struct stem_target target = stem_options_default().target;
     target.sm = 90;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (!strcmp(calls[i].op, "mla_attention"))
+        if (!strcmp(calls[i].op, "mla_attention") || !strcmp(calls[i].op, "index_scores") ||
+            (strstr(calls[i].operands, "f8e4m3[") && strcmp(calls[i].op, "quantize_f8") != 0))
             lower_all(&calls[i], &target, unit, seen);
     compile(unit, 90, "--gpu-architecture=sm_90");
     compile(unit, 100, NULL);

@@ -36,7 +36,8 @@ bool stem_attention_lower_mla_wgmma(const struct stem_concrete *c, const struct 
     l->headers[1] = "stream";
     l->headers[2] = "attention";
     l->headers[3] = "mla_part";
-    l->headers[4] = "mla_wgmma";
+    l->headers[4] = "wgmma";
+    l->headers[5] = "mla_wgmma";
     l->grid[0] *= stem_mla_split_of(s->rows).halves;
     l->block[0] = THREADS;
     l->smem = smem_of(s);

@@ -20,60 +20,8 @@
 /* Bytes of dynamic shared memory: two stages, the queries, the weights, and what is small; its start is aligned. */
 template <int W> constexpr int stem_mla_wgmma_smem = 1024 + 3 * (W / 64) * STEM_SLAB + STEM_SLAB + 64 * 4 + 2 * 64 + 64;
 
-#ifdef STEM_EMULATED
-#define STEM_WGMMA 1
-#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define STEM_WGMMA 1 /* else the kernel's body is stem_mla_part */
+#if defined STEM_WGMMA && !defined STEM_EMULATED /* the instructions; tests/unit/emulate/wgmma.h has them in C++ */
 
-/* A barrier of the first warpgroup. */
-__device__ __forceinline__ void stem_warpgroup_sync()
-{
-    asm volatile("bar.sync 1, 128;" ::: "memory");
-}
-/* What this thread wrote to shared memory is what wgmma reads. Before the barrier between them. */
-__device__ __forceinline__ void stem_wgmma_written()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
-/* ---- wgmma ---- */
-
-typedef unsigned long long stem_wgmma_matrix;
-
-/* Rows of 128 bytes, the eight rows of a swizzle after each other; slabs, where a matrix has columns of several,
- * STRIDE bytes apart. */
-__device__ __forceinline__ stem_wgmma_matrix stem_wgmma_at(unsigned address, int stride)
-{
-    return (stem_wgmma_matrix)(address >> 4) | (stem_wgmma_matrix)(stride >> 4) << 16 |
-           (stem_wgmma_matrix)(1024 >> 4) << 32 | 1ull << 62;
-}
-__device__ __forceinline__ void stem_wgmma_begin()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void stem_wgmma_end()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
-/* The compiler may not move accesses to the sums across this. */
-template <int N> __device__ __forceinline__ void stem_wgmma_hold(float (&d)[N])
-{
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        asm volatile("" : "+f"(d[i])::"memory");
-}
-
-#define STEM_D8(i) \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define STEM_D32(i) STEM_D8(i), STEM_D8(i + 8), STEM_D8(i + 16), STEM_D8(i + 24)
-#define STEM_WGMMA_KEYS(TYPE)                                                                                         \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                                          \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE                                          \
-                 " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                            \
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                   \
-                 "%32, %33, p, 1, 1, 0, 0;\n}"                                                                         \
-                 : STEM_D32(0)                                                                                        \
-                 : "l"(a), "l"(b), "r"(add))
 #define STEM_WGMMA_FEW(TYPE)                                                                                          \
     asm volatile("{\nwgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE                                      \
                  " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                            \
@@ -97,18 +45,6 @@ template <int N> __device__ __forceinline__ void stem_wgmma_hold(float (&d)[N])
                  : STEM_D32(0), STEM_D32(32), STEM_D32(64), STEM_D32(96)                                              \
                  : "l"(a), "l"(b))
 
-/* d of 64 rows and 64 columns: element 4j + c of a thread is row 16 * warp + 8 * (c / 2) + lane / 4, column 8j + 2 *
- * (lane % 4) + c % 2. Both operands have k along their rows. */
-__device__ __forceinline__ void stem_wgmma_keys(const __nv_bfloat16 *, float (&d)[32], stem_wgmma_matrix a,
-                                                stem_wgmma_matrix b, int add)
-{
-    STEM_WGMMA_KEYS("bf16");
-}
-__device__ __forceinline__ void stem_wgmma_keys(const __half *, float (&d)[32], stem_wgmma_matrix a,
-                                                stem_wgmma_matrix b, int add)
-{
-    STEM_WGMMA_KEYS("f16");
-}
 /* 128 and 256 columns, added; k goes over the rows of b. */
 __device__ __forceinline__ void stem_wgmma_values(const __nv_bfloat16 *, float (&d)[64], stem_wgmma_matrix a,
                                                   stem_wgmma_matrix b)

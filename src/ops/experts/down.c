@@ -14,7 +14,7 @@
 static bool infer(struct stem_infer *c)
 {
     const struct stem_type *h = &c->in[0], *ids = &c->in[1], *w2 = &c->in[3];
-    c->out[0] = (struct stem_type){.dtype = h->dtype, .rank = 2};
+    c->out[0] = (struct stem_type){.dtype = h->dtype == STEM_F8E4M3 ? STEM_BF16 : h->dtype, .rank = 2};
     c->out[0].dim[0] = ids->dim[0];
     c->out[0].dim[1] = w2->dim[1];
     return true;
@@ -23,10 +23,10 @@ static bool infer(struct stem_infer *c)
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
-    uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8;
+    uint64_t size = stem_dtype_bits(c->operand[0].dtype) / 8, y_size = stem_dtype_bits(c->operand[c->n_in].dtype) / 8;
     uint64_t weights = stem_experts_distinct(&s) * stem_format_bytes(c->operand[3].dtype, s.hidden, s.inter);
     *cost = (struct stem_cost){.bytes_read = weights + (uint64_t)(s.tokens * s.k) * ((uint64_t)s.inter * size + 8),
-                               .bytes_written = (uint64_t)(s.tokens * s.hidden) * size,
+                               .bytes_written = (uint64_t)(s.tokens * s.hidden) * y_size,
                                .flops = 2 * (uint64_t)(s.tokens * s.k * s.inter) * (uint64_t)s.hidden,
                                .blocks = (uint32_t)((s.hidden + 31) / 32 * s.tiles)};
 }
@@ -176,7 +176,7 @@ const struct stem_op_def stem_op_experts_down = {
                {"scale", STEM_MODE_IN, false, false},
                {"w2", STEM_MODE_IN, false, false},
                {"s2", STEM_MODE_IN, true, false},
-               {"t2", STEM_MODE_IN, true, false}},
+               {"t2", STEM_MODE_IN, true, false}}, /* of h in f8e4m3: its scales */
     .n_params = 6,
     .attrs = {STEM_EPILOGUE_ATTRS},
     .n_attrs = STEM_N_EPILOGUE_ATTRS,

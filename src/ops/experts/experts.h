@@ -35,5 +35,9 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
                                   const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
 void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
                                     const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l);
+/* experts_down by warpgroups, which takes h in codes, too (operand 5 has their scales). */
+bool stem_experts_down_is_wide(const struct stem_experts_sizes *s, enum stem_dtype weight, const struct stem_target *t);
+void stem_experts_lower_down_wide(const struct stem_concrete *c, const struct stem_experts_sizes *s, const struct stem_target *t,
+                                  struct stem_arena *a, struct stem_lowered *l);
 
 #endif

@@ -31,30 +31,31 @@ __device__ __forceinline__ void stem_experts_up_packed_plain(const Rows &x, cons
     }
 }
 
-/* Grid: x = hidden / 4, y = tokens; 4 warps. */
-template <class F, class E, class Store>
-__device__ __forceinline__ void stem_experts_down_packed_plain(const E *h, const int *ids, const float *weight,
+/* Any grid and block: a warp for each row of hidden, y over tokens. */
+template <class F, class Rows, class Store>
+__device__ __forceinline__ void stem_experts_down_packed_plain(const Rows &h, const int *ids, const float *weight,
                                                                const void *w2, const void *scale, const void *whole,
                                                                const Store &store, int tokens, int k, int experts,
                                                                int hidden, int inter)
 {
-    int row = blockIdx.x * 4 + (threadIdx.x >> 5), blocks = (hidden + 127) / 128;
+    int warps = blockDim.x >> 5, blocks = (hidden + 127) / 128;
     stem_wait();
     stem_launch_dependents();
-    for (int token = blockIdx.y; token < tokens && row < hidden; token += gridDim.y) {
-        float sum = 0;
-        for (int j = 0; j < k; j++) {
-            long long pair = (long long)token * k + j;
-            int id = ids[pair];
-            if (id < 0 || id >= experts)
-                continue;
-            float part = F::product(h + pair * inter, w2, scale, (long long)id * hidden + row,
-                                    (long long)id * blocks + row / 128, inter);
-            sum += weight[pair] * (whole ? part * ((const float *)whole)[id] : part);
+    for (int row = blockIdx.x * warps + (threadIdx.x >> 5); row < hidden; row += gridDim.x * warps)
+        for (int token = blockIdx.y; token < tokens; token += gridDim.y) {
+            float sum = 0;
+            for (int j = 0; j < k; j++) {
+                long long pair = (long long)token * k + j;
+                int id = ids[pair];
+                if (id < 0 || id >= experts)
+                    continue;
+                float part = F::product(stem_rows_from(h, pair, inter), w2, scale, (long long)id * hidden + row,
+                                        (long long)id * blocks + row / 128, inter);
+                sum += weight[pair] * (whole ? part * ((const float *)whole)[id] : part);
+            }
+            if ((threadIdx.x & 31) == 0)
+                store(token, row, sum, 0.0f);
         }
-        if ((threadIdx.x & 31) == 0)
-            store(token, row, sum, 0.0f);
-    }
 }
 
 #endif

@@ -60,16 +60,16 @@ void stem_experts_up_reference(const struct stem_concrete *c, void *const *data)
 void stem_experts_down_reference(const struct stem_concrete *c, void *const *data)
 {
     struct stem_experts_sizes s = stem_experts_down_sizes(c);
-    enum stem_dtype type = c->operand[0].dtype, format = c->operand[3].dtype;
+    enum stem_dtype type = c->operand[c->n_in].dtype, format = c->operand[3].dtype, h_type = c->operand[0].dtype;
     const int32_t *ids = data[1];
     const float *weights = data[2];
     const void *scale = stem_format_operand(c, 4) ? data[4] : NULL;
-    const float *whole = stem_format_operand(c, 5) ? data[5] : NULL;
+    const float *fifth = stem_format_operand(c, 5) ? data[5] : NULL, *whole = h_type == STEM_F8E4M3 ? NULL : fifth;
     int64_t pairs = s.tokens * s.k, blocks = (s.hidden + STEM_F8_BLOCK - 1) / STEM_F8_BLOCK;
     float *sum = stem_ref_alloc((size_t)(s.tokens * s.hidden) * sizeof *sum);
     struct stem_ref_rows h;
     struct stem_ref_weight w;
-    stem_ref_rows_make(&h, format, type, data[0], NULL, pairs, s.inter);
+    stem_ref_rows_make(&h, format, h_type, data[0], fifth, pairs, s.inter);
     stem_ref_weight_make(&w, format, data[3], scale, s.inter);
     memset(sum, 0, (size_t)(s.tokens * s.hidden) * sizeof *sum);
     for (int32_t id = 0; id < s.experts; id++) {

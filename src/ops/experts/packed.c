@@ -227,19 +227,19 @@ static void down_plain(const struct stem_concrete *c, const struct stem_experts_
                        struct stem_lowered *l)
 {
     const char *y = stem_c_type(c->operand[c->n_in].dtype), *define;
-    const char *kernel = stem_arena_printf(a, "stem_experts_down_plain_%s%s", stem_dtype_name(c->operand[3].dtype),
-                                           stem_format_tag(c, 4, a));
+    const char *kernel = stem_arena_printf(a, "stem_experts_down_plain_%s%s%s", stem_dtype_name(c->operand[3].dtype),
+                                           stem_format_tag(c, 4, a), coded(c) ? "_x8" : "");
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     l->code = stem_arena_printf(
         a,
-        "%sextern \"C\" __global__ void __launch_bounds__(128) %s(const __nv_bfloat16 *h, const int *ids, "
+        "%sextern \"C\" __global__ void __launch_bounds__(128) %s(%s *x, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter)\n{\n"
-        "    stem_experts_down_packed_plain<%s>(h, ids, scale, w2, p4, %s, %s, tokens, k, experts, hidden, "
+        "    stem_experts_down_packed_plain<%s>(%s, ids, scale, w2, p4, %s, %s, tokens, k, experts, hidden, "
         "inter);\n}\n",
-        define, l->kernel, stem_format_rest(c, 4, a), store.params, y, stem_format_name(c->operand[3].dtype),
-        pointer(c, 5, a), store.make);
+        define, l->kernel, stem_format_x_type(c), stem_format_rest(c, 4, a), store.params, y,
+        stem_format_name(c->operand[3].dtype), stem_format_x(c, 5, a), coded(c) ? "nullptr" : pointer(c, 5, a), store.make);
     l->grid[0] = (uint32_t)((s->hidden + 3) / 4);
     l->grid[1] = at_most(s->tokens, 32768);
     l->block[0] = 128;
@@ -294,8 +294,12 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     enum stem_dtype type = c->operand[3].dtype;
     struct cut p = down_cut(type, s, t);
     bool one = s->tokens == 1;
+    if (stem_experts_down_is_wide(s, type, t) && fits(c, 0, 3, 4, s->inter, s->hidden, 64)) {
+        stem_experts_lower_down_wide(c, s, t, a, l);
+        return;
+    }
     set_headers(l);
-    if (!fits(c, 0, 3, 4, s->inter, s->hidden, 16 * p.mt) || !stem_experts_can_group(s, p.ring) ||
+    if (coded(c) || !fits(c, 0, 3, 4, s->inter, s->hidden, 16 * p.mt) || !stem_experts_can_group(s, p.ring) ||
         p.smem + (8 << 10) > stem_stream_block_smem(t)) {
         down_plain(c, s, a, l);
         return;

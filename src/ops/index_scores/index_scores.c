@@ -53,6 +53,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 }
 
 enum { THREADS = 256, UNIT = 128, WARPS = 8, MOST_STAGES = 6 };
+enum { WIDE_GROUPS = 4, WIDE_STAGES = 2 }; /* index_wide.cuh */
 
 /* Stages of a warp's ring, 0: the tensor-core kernel does not take these operands. */
 static uint32_t stages_of(const struct stem_concrete *c, const struct stem_target *t)
@@ -65,6 +66,41 @@ static uint32_t stages_of(const struct stem_concrete *c, const struct stem_targe
         return 0;
     uint32_t stages = stem_stream_block_smem(t) / (WARPS * stage);
     return stages < 2 ? 0 : stages > MOST_STAGES ? MOST_STAGES : stages;
+}
+
+/* By warpgroups: for as many heads as wgmma's columns hold well. What is in its place where there is no wgmma is slow. */
+static bool is_wide(const struct stem_concrete *c, const struct stem_target *t)
+{
+    const struct stem_tensor *q = &c->operand[0];
+    return t->sm == 90 && stages_of(c, t) && q->dim[1] == 64 && q->dim[2] % 64 == 0;
+}
+
+static void lower_wide(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
+{
+    static const char *const headers[] = {"common", "stream", "attention", "index_scores", "wgmma", "index_wide"};
+    const struct stem_tensor *q = &c->operand[0], *cache = &c->operand[2], *y = &c->operand[5];
+    const char *type = stem_stream_type(q->dtype), *w = stem_stream_type(c->operand[1].dtype);
+    int64_t width = q->dim[2], page = cache->dim[1], blocks = (y->dim[0] * ((y->dim[1] + 63) / 64) + WIDE_GROUPS - 1) / WIDE_GROUPS;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        l->headers[i] = headers[i];
+    l->early = 1u << 3 | 1u << 4; /* table, lens */
+    l->grid[0] = (uint32_t)(blocks < t->n_sms ? blocks : t->n_sms);
+    l->block[0] = 128 * WIDE_GROUPS;
+    l->smem = 1024 + WIDE_GROUPS * (WIDE_STAGES + 1) * (uint32_t)(width / 64) * 8192;
+    l->kernel = stem_arena_printf(a, "stem_index_wide_%s_%s_d%lld_p%lld", stem_dtype_name(q->dtype),
+                                  stem_dtype_name(c->operand[1].dtype), (long long)width, (long long)page);
+    l->code = stem_arena_printf(
+        a,
+        "extern \"C\" __global__ void __launch_bounds__(%d, 1) %s(const %s *q, const %s *w, const %s *cache, "
+        "const int *table, const int *lens, float *y, int tokens, int most, int pages, int max_pages)\n{\n"
+        "#ifdef STEM_WGMMA\n"
+        "    stem_index_wide<%s, %s, %lld, %lld, %d, %d>(q, w, cache, table, lens, y, tokens, most, pages, max_pages);\n"
+        "#else\n"
+        "    if (threadIdx.x < %d)\n"
+        "        stem_index_scores_plain<%s, %s, 64, %lld, %lld>(q, w, cache, table, lens, y, tokens, most, pages, max_pages);\n"
+        "#endif\n}\n",
+        128 * WIDE_GROUPS, l->kernel, type, w, type, type, w, (long long)width, (long long)page, WIDE_STAGES, WIDE_GROUPS, THREADS,
+        type, w, (long long)width, (long long)page);
 }
 
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
@@ -90,6 +126,10 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     int64_t scalars[] = {y->dim[0], y->dim[1], cache->dim[0], c->operand[3].dim[1]};
     for (; l->n_scalars < 4; l->n_scalars++)
         l->scalars[l->n_scalars] = (struct stem_scalar){STEM_SCALAR_I32, {.i = scalars[l->n_scalars]}};
+    if (is_wide(c, t)) {
+        lower_wide(c, t, a, l);
+        return;
+    }
     const char *shape = stem_arena_printf(a, "%lld, %lld, %lld", (long long)q->dim[1], (long long)q->dim[2],
                                           (long long)cache->dim[1]);
     l->kernel = stem_arena_printf(a, "stem_index_scores_%s_%s_h%lld_d%lld_p%lld_s%u", stem_dtype_name(q->dtype),

@@ -76,6 +76,19 @@ __device__ __forceinline__ void stem_mailbox_send(const float *p, int rank, floa
 #endif
 }
 
+/* The same of four, at a multiple of 16 bytes. */
+__device__ __forceinline__ void stem_mailbox_send4(const float *p, int rank, const float (&v)[4], unsigned barrier)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .b32 there, counts;\nmapa.shared::cluster.u32 there, %0, %2;\n"
+                 "mapa.shared::cluster.u32 counts, %1, %2;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [there], {%3, %4, %5, %6}, [counts];\n}" ::"r"(
+                     stem_shared_address(p)),
+                 "r"(barrier), "r"(rank), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+                 : "memory");
+#endif
+}
+
 #endif /* STEM_EMULATED */
 
 /* PAIR: an item's 16 rows are 8 and the same 8 of the second half of w. Rows of x are `distance` elements apart. */

@@ -6,6 +6,7 @@
 #include "ops/linear/even.h"
 #include "ops/linear/format.h"
 #include "ops/linear/linear.h"
+#include "ops/linear/wide.h"
 #include "ops/rule.h"
 
 /* Expression for operand i's address. */
@@ -54,6 +55,7 @@ void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_t
         l->headers[i] = headers[i];
     struct stem_even_product p = {type, m, columns, k, pair, c->operand[0].dtype == STEM_F8E4M3};
     struct stem_even_shape s;
+    struct stem_wide_shape wide;
     if (!fits(c, k) || (pair && columns % 8) || !stem_even_shape(&p, t, &s)) {
         lower_plain(c, a, l);
         return;
@@ -61,5 +63,8 @@ void stem_linear_lower_packed(const struct stem_concrete *c, const struct stem_t
     uint32_t weights = 3u << 1 | (stem_format_operand(c, 3) ? 1u << 3 : 0);
     bool early = (c->constant & weights) == weights;
     l->early = early ? weights : 0;
-    stem_even_lower(c, &p, &s, early, a, l);
+    if (stem_wide_shape(&p, t, &wide))
+        stem_wide_lower(c, &p, &wide, early, a, l);
+    else
+        stem_even_lower(c, &p, &s, early, a, l);
 }

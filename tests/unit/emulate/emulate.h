@@ -71,7 +71,7 @@ struct emu_phases { /* an mbarrier */
 struct emu_block {
     std::vector<char> smem;
     std::vector<emu_warp> warps;
-    emu_barrier barrier, warpgroup;
+    emu_barrier barrier, warpgroup[4];
     std::map<unsigned, emu_phases> phases;
 };
 struct emu_thread {
@@ -573,6 +573,11 @@ inline void stem_mailbox_send(const float *p, int rank, float v, unsigned barrie
     memcpy(to.smem.data() + stem_shared_address(p), &v, 4);
     phase.floats--;
     emu_phase(phase);
+}
+inline void stem_mailbox_send4(const float *p, int rank, const float (&v)[4], unsigned barrier)
+{
+    for (int i = 0; i < 4; i++)
+        stem_shared_address(p) % 16 ? abort() : stem_mailbox_send(p + i, rank, v[i], barrier);
 }
 
 inline void stem_cluster_arrive() {}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instructions of mla_wgmma.cuh: mbarriers, and products of warpgroups with operands in swizzled shared memory, which happen
+ * The instructions of wgmma.cuh and mla_wgmma.cuh: barriers of warpgroups, and products of warpgroups with operands in swizzled shared memory, which happen
  * at some moment until they are waited for, each in the order of its thread.
  */
 #ifndef STEM_TESTS_EMULATE_WGMMA_H
@@ -8,9 +8,16 @@
 
 #include "emulate/emulate.h"
 
+extern "C" float stem_e4m3_to_float(uint8_t bits);
+
+inline void stem_warpgroup_sync(int which)
+{
+    emu_barrier &b = emu_self->owner->warpgroup[which];
+    emu_meet(b.arrived, b.generation, 128);
+}
 inline void stem_warpgroup_sync()
 {
-    emu_meet(emu_self->owner->warpgroup.arrived, emu_self->owner->warpgroup.generation, 128);
+    stem_warpgroup_sync(0);
 }
 inline void stem_wgmma_written() {}
 template <int N> void stem_registers_more() {}
@@ -75,6 +82,27 @@ template <class E> void stem_wgmma_keys(const E *, float (&d)[32], stem_wgmma_ma
 template <class E, int N> void stem_wgmma_values(const E *, float (&d)[N], stem_wgmma_matrix a, stem_wgmma_matrix b)
 {
     emu_wgmma<E>(d, a, b, true, true);
+}
+
+/* Code i of row r. */
+inline float emu_code(stem_wgmma_matrix m, int r, int i)
+{
+    unsigned a = m.address + (unsigned)(r * 128 + i);
+    a ^= (a >> 7 & 7) << 4;
+    if (a + 1 > emu_self->owner->smem.size() - 16)
+        abort();
+    return stem_e4m3_to_float((uint8_t)emu_self->owner->smem[a]);
+}
+template <int N> void stem_wgmma_f8(float (&d)[N], stem_wgmma_matrix a, stem_wgmma_matrix b, int add)
+{
+    int row = (int)(emu_self->thread.x >> 5 & 3) * 16 + (emu_lane() >> 2), column = 2 * (emu_lane() & 3);
+    emu_product([&d, a, b, add, row, column] {
+        for (int i = 0; i < N; i++) {
+            d[i] = add ? d[i] : 0;
+            for (int k = 0; k < 32; k++)
+                d[i] += emu_code(a, row + i / 2 % 2 * 8, k) * emu_code(b, column + i / 4 * 8 + (i & 1), k);
+        }
+    });
 }
 
 #endif
