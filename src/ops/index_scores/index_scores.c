@@ -53,7 +53,7 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
 }
 
 enum { THREADS = 256, UNIT = 128, WARPS = 8, MOST_STAGES = 6 };
-enum { WIDE_GROUPS = 4, WIDE_STAGES = 2 }; /* index_wide.cuh */
+enum { WIDE_GROUPS = 2, WIDE_STAGES = 3 }; /* index_wide.cuh */
 
 /* Stages of a warp's ring, 0: the tensor-core kernel does not take these operands. */
 static uint32_t stages_of(const struct stem_concrete *c, const struct stem_target *t)
