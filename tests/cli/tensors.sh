@@ -174,5 +174,13 @@ ${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o "$scratch/mark.so" "$scratch/mar
 on_stand_in marked --by=eager
 is 'a state that differs' "$? $(grep -o 'DIFFERS.*' "$scratch/log")" \
     '4 DIFFERS from the one-stream schedule after 0 equal replays: cache, first in elements 2097152 to 4194303'
+
+# The example of an extern function: rotated on and back.
+cp "$SRCDIR/examples/extern_function.stem" "$scratch"
+${CC:-cc} -Wall -Wextra -Werror -shared -fPIC -I "$SRCDIR/runtime" -o "$scratch/rotate_rows.so" "$SRCDIR/examples/rotate_rows.c" || exit 99
+(cd "$scratch" && "$MAINSTEM" run extern_function.stem --device=cpu --dim T=2,8 --orders=20 >log 2>&1)
+is 'rows that are rotated on and back' "$(sed -n 's/.*output difference: f32\[\([0-9]*\).* min \(.*\) mean.*/\1 \2/p' "$scratch/log")" \
+    '2 0 max 0
+8 0 max 0'
 echo "tensors: $passed passed, $failed failed"
 [ $failed -eq 0 ]

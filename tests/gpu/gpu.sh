@@ -48,6 +48,16 @@ same_bits() {
     fi
 }
 
+# The extern function of the examples, where there is a compiler for it.
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpu.XXXXXX") || exit 99
+trap 'rm -rf "$scratch"' EXIT
+${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o "$scratch/rotate_rows.so" "$ex/rotate_rows.c" || exit 99
+extern_function() {
+    pushd "$scratch" >/dev/null || exit 99
+    check "$ex/extern_function.stem" "$@"
+    popd >/dev/null || exit 99
+}
+
 everything() {
 iters=20
 # shellcheck disable=SC2086
@@ -58,6 +68,7 @@ for by in capture nodes record eager; do
     check $ex/gqa_decode.stem --by=$by --poison
     check $ex/inline_kernel.stem --by=$by --poison
     [ $by = record ] || check $ex/piecewise.stem --by=$by --poison
+    extern_function --dim T=2,8 --by=$by --poison
 done
 # shellcheck disable=SC2086
 {
