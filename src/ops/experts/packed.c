@@ -173,7 +173,9 @@ static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *
     c.width = c.fixed ? fixed_width(s) : !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
     if (whole_cut(type, s, t, chunks, &c))
         return c;
-    for (;; c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
+    if (type == STEM_F8E4M3 && s->tokens == 1 && s->k * ((s->inter + 15) / 16) <= t->n_sms)
+        c.stages = 3; /* a multiprocessor has one block only */
+    for (;; c.stages > 2 ? c.stages-- : c.keep && c.width > 1 ? c.width-- : (c.warps /= 2)) {
         c.nt = c.fixed ? c.width : c.nt;
         c.ring = c.warps * c.stages * stem_format_stage_bytes(type, c.mt);
         c.smem = c.ring + (c.keep ? token_bytes(type, &c, chunks) : 0);
