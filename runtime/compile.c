@@ -124,6 +124,7 @@ struct option_list {
     char *include;
     const char **at;
     uint32_t n, n_keyed; /* all, and those before the include path */
+    uint32_t hints;      /* the one that lets kernels give cache hints; 0: there is none */
 };
 
 static bool is_arch(const char *option)
@@ -138,7 +139,7 @@ static bool make_options(struct option_list *l, const struct stem_nvrtc *n, uint
     bool own_arch = true;
     for (uint32_t i = 0; i < n_options; i++)
         own_arch = own_arch && !is_arch(options[i]);
-    l->at = stem_zalloc((size_t)n_options + 3, sizeof *l->at);
+    l->at = stem_zalloc((size_t)n_options + 4, sizeof *l->at);
     l->include = n->include ? stem_format("--include-path=%s", n->include) : NULL;
     if (!l->at || (n->include && !l->include))
         return false;
@@ -147,12 +148,32 @@ static bool make_options(struct option_list *l, const struct stem_nvrtc *n, uint
     if (own_arch)
         l->at[l->n++] = l->arch;
     l->at[l->n++] = "--std=c++17";
+    if (arch == 90) { /* measured there, and cubin.c knows what may be wrong */
+        l->hints = l->n;
+        l->at[l->n++] = "-DSTEM_HINTS=1";
+    }
     for (uint32_t i = 0; i < n_options; i++)
         l->at[l->n++] = options[i];
     l->n_keyed = l->n;
     if (l->include)
         l->at[l->n++] = l->include;
     return true;
+}
+
+/* Without hints if the result would not run with them. */
+static enum stem_status compile_sound(struct stem_compiler *c, const char *source, const char *name, const struct option_list *l,
+                                      struct stem_cubin *out, struct stem_rt_error *err)
+{
+    enum stem_status s = stem_nvrtc_compile(&c->nvrtc, source, name, l->at, l->n, out, err);
+    if (s || !l->hints || stem_cubin_sound(out->data, out->bytes))
+        return s;
+    stem_log(&c->log, "cache", "%s is compiled again without cache hints: NVRTC %d.%d gets them wrong", name, c->nvrtc.major,
+             c->nvrtc.minor);
+    stem_cubin_free(out);
+    l->at[l->hints] = "-DSTEM_HINTS=0";
+    s = stem_nvrtc_compile(&c->nvrtc, source, name, l->at, l->n, out, err);
+    l->at[l->hints] = "-DSTEM_HINTS=1";
+    return s;
 }
 
 static enum stem_status compile(struct stem_compiler *c, const char *source, const char *name, uint32_t arch,
@@ -164,7 +185,7 @@ static enum stem_status compile(struct stem_compiler *c, const char *source, con
         out->cached = true;
         return STEM_OK;
     }
-    enum stem_status s = stem_nvrtc_compile(&c->nvrtc, source, name, l->at, l->n, out, err);
+    enum stem_status s = compile_sound(c, source, name, l, out, err);
     if (!s && c->cache_dir)
         stem_cache_write(c->cache_dir, key, out, &c->log);
     return s;

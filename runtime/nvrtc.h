@@ -42,6 +42,9 @@ enum stem_status stem_nvrtc_compile(struct stem_nvrtc *n, const char *source, co
                                     const char *const *options, uint32_t n_options, struct stem_cubin *out,
                                     struct stem_rt_error *err);
 
+/* False: it has instructions of which the GPU makes an error, see cubin.c. What is no cubin is sound. */
+bool stem_cubin_sound(const void *data, size_t bytes);
+
 /* Tries `name` (a shell pattern) in the library directories where CUDA may be: $MAINSTEM_CUDA (and nowhere else if it
  * is set), the configured toolkit, the loader's path, /usr/local/cuda, Python's nvidia wheels. NULL with *why
  * malloc'd. */

@@ -9,6 +9,7 @@
 
 #include "runtime/cupti_abi.h"
 #include "runtime/exec.h"
+#include "runtime/nvrtc.h"
 
 #ifdef STEM_HAVE_CUPTI
 #include <cupti.h>
@@ -228,5 +229,34 @@ static void messages(void)
     UNIT_SAME_TEXT(stem_status_text((enum stem_status)99), "unknown status");
 }
 
-UNIT_MAIN("runtime", {"lanes of replays", lanes_of_replays}, {"routes", routes},
+/* A cubin of one section of code and one of data, whose second 16 bytes begin with these. */
+static bool sound(unsigned code, unsigned data)
+{
+    unsigned char elf[64 + 64 + 2 * 64] = "\177ELF\2\1";
+    unsigned char *sections = elf + 128;
+    elf[40] = 128; /* where the table of sections is, the size of an entry, and how many there are */
+    elf[58] = 64;
+    elf[60] = 2;
+    for (int i = 0; i < 2; i++) {
+        sections[64 * i + 8] = i ? 2 : 6; /* allocated; and code */
+        sections[64 * i + 24] = (unsigned char)(64 + 32 * i);
+        sections[64 * i + 32] = 32;
+        elf[64 + 32 * i + 16] = (unsigned char)((i ? data : code) & 255);
+        elf[64 + 32 * i + 17] = (unsigned char)((i ? data : code) >> 8);
+    }
+    return stem_cubin_sound(elf, sizeof elf);
+}
+
+static void cubins(void)
+{
+    CU_ASSERT(sound(0x7fae, 0));
+    CU_ASSERT_FALSE(sound(0x7dae, 0));
+    CU_ASSERT(sound(0, 0x7dae));
+    CU_ASSERT(stem_cubin_sound("", 0));
+    unsigned char cut[64] = "\177ELF\2\1"; /* a table beyond its end */
+    memset(cut + 40, 255, 24);
+    CU_ASSERT(stem_cubin_sound(cut, sizeof cut));
+}
+
+UNIT_MAIN("runtime", {"cubins", cubins}, {"lanes of replays", lanes_of_replays}, {"routes", routes},
           {"missing libraries", missing_libraries}, {"logs", logs}, {"messages", messages})

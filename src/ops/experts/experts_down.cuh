@@ -65,7 +65,7 @@ template <class E, int MT, int TR> struct stem_down_lane {
 #pragma unroll
         for (int i = 0; i < 4 * MT; i++)
             if (weights)
-                stem_copy16(((to ^ (i & 1) << 6) + stage) + i * 512, rows.weight[i] + at, inside);
+                stem_copy16_once(((to ^ (i & 1) << 6) + stage) + i * 512, rows.weight[i] + at, inside);
 #pragma unroll
         for (int i = 0; i < (TR + 3) / 4; i++)
             if (tokens && row + 4 * i < rows.count)

@@ -49,10 +49,10 @@ __device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_pack
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
         if (i < 4 * MT - 2 || 4 * i < rows.height)
-            stem_copy16(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
-                        from[i / (2 * MT)] + (unsigned long long)rows.step * (i % (2 * MT)), inside);
+            stem_copy16_once(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
+                             from[i / (2 * MT)] + (unsigned long long)rows.step * (i % (2 * MT)), inside);
     if (F::SCALES && lane < rows.height)
-        stem_copy16(stage + 16 * MT * 128 + lane * 16, rows.scale + chunk * 16u, true);
+        stem_copy16_once(stage + 16 * MT * 128 + lane * 16, rows.scale + chunk * 16u, true);
 }
 
 /* One stage: columns k .. k + CHUNK - 1. */
@@ -64,13 +64,13 @@ __device__ __forceinline__ void stem_packed_load(unsigned stage, const stem_pack
     long long at = inside ? (long long)chunk * 128 : 0;
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
-        stem_copy16(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
-                    rows.weight[i] + at, inside);
+        stem_copy16_once(stage + (row + 4 * i) * 128 + ((column ^ stem_packed_turn<F>(row + 4 * i)) << 4),
+                         rows.weight[i] + at, inside);
     if (F::SCALES) {
 #pragma unroll
         for (int i = 0; i < (MT + 1) / 2; i++)
             if (lane + 32 * i < 16 * MT)
-                stem_copy16(stage + 16 * MT * 128 + (lane + 32 * i) * 16, rows.scale[i] + chunk * 16, true);
+                stem_copy16_once(stage + 16 * MT * 128 + (lane + 32 * i) * 16, rows.scale[i] + chunk * 16, true);
     }
 }
 

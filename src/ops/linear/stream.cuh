@@ -38,6 +38,22 @@ __device__ __forceinline__ void stem_copy16(unsigned to, const void *from, bool 
                  : "memory");
 }
 
+/* The same of weights, which a launch reads once: they are the first to leave the second-level cache, where the code of a
+ * step's kernels and what these hand on then stay. STEM_HINTS: who compiles looks through the result (runtime/cubin.c). */
+__device__ __forceinline__ void stem_copy16_once(unsigned to, const void *from, bool valid)
+{
+#if STEM_HINTS
+    int bytes = valid ? 16 : 0;
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from), "r"(bytes),
+                 "l"(policy)
+                 : "memory");
+#else
+    stem_copy16(to, from, valid);
+#endif
+}
+
 __device__ __forceinline__ void stem_copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -139,7 +155,7 @@ __device__ __forceinline__ void stem_stage_load(unsigned stage, const stem_rows<
 #pragma unroll
     for (int i = 0; i < 4 * MT; i++)
         if (weights)
-            stem_copy16(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
+            stem_copy16_once(to + i * 512, rows.weight[i] + (inside ? k : 0), inside);
 #pragma unroll
     for (int i = 0; i < 2 * NT; i++)
         if (tokens && rows.token[i] != nullptr)

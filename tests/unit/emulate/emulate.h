@@ -421,6 +421,10 @@ inline void stem_copy16(unsigned to, const void *from, bool valid)
     else
         emu_self->copies.push_back(c);
 }
+inline void stem_copy16_once(unsigned to, const void *from, bool valid)
+{
+    stem_copy16(to, from, valid);
+}
 inline void stem_copy_commit()
 {
     emu_self->groups++;
