@@ -55,6 +55,7 @@ STEM_CUH = \
 	%D%/experts/group_stream.cuh \
 	%D%/experts/experts_packed.cuh \
 	%D%/experts/one_packed.cuh \
+	%D%/experts/down_slots.cuh \
 	%D%/experts/experts_packed_plain.cuh \
 	%D%/experts/experts_down_wide.cuh \
 	%D%/heads_linear/heads_linear.cuh \

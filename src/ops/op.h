@@ -97,7 +97,7 @@ struct stem_cost {
     double efficiency; /* the share of the target's flops that its kernel comes to, as measured; 0: not known, as if all */
 };
 
-enum { STEM_MAX_HEADERS = 13 };
+enum { STEM_MAX_HEADERS = 14 };
 
 /* How a primitive op runs on the device. Memory for texts from `arena`. */
 struct stem_lowered {

@@ -27,6 +27,7 @@
 #include "experts/group_stream.cuh"
 #include "experts/experts_packed.cuh"
 #include "experts/one_packed.cuh"
+#include "experts/down_slots.cuh"
 #include "experts/experts_packed_plain.cuh"
 
 static void put(unsigned char &p, float v)
@@ -281,6 +282,18 @@ static void experts_in(mixture d)
                     h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(), w2.tensor(), store, d.tokens, d.k,
                     d.experts, d.hidden, d.inter, tile, height);
         });
+    }
+    if constexpr (G::TOKENS == 8 && F::SCALES != 0) { /* a slot for each product */
+        array<bf16> slots[2] = {array<bf16>(T * H), array<bf16>(T * H)};
+        for (array<bf16> &to : slots)
+            emu_launch({(unsigned)((H + height - 1) / height), (unsigned)tiles, 1}, 32 * DWARPS, 1,
+                       DWARPS * DSTAGES * stem_packed_stage_bytes<F, DMT> + tile * K * (16 * DMT + 5) * 4, [&] {
+                stem_store_plain<bf16> store = {to.data(), H};
+                stem_experts_down_slots<F, DMT, DSTAGES, DWARPS, true>(h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(),
+                                                                       w2.tensor(), store, d.tokens, d.k, d.experts, d.hidden,
+                                                                       d.inter, tile, height);
+            });
+        compare("experts with slots, down", slots[0], want, slots[1], 4e-3);
     }
     if constexpr (G::TOKENS == 1)
         if (T == 1 && !d.wild) { /* each item in a block that holds all of it */

@@ -12,7 +12,7 @@ static void set_headers(struct stem_lowered *l)
 {
     static const char *const names[] = {"common",  "pointwise",     "stream", "groups",       "experts",       "one",
                                         "formats", "packed_stream", "fixed",  "group_stream", "experts_packed", "one_packed",
-                                        "experts_packed_plain"};
+                                        "down_slots", "experts_packed_plain"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         l->headers[i] = names[i];
 }
@@ -86,6 +86,7 @@ struct cut {
     uint32_t height;                                   /* of down: rows of a tile */
     bool keep, fixed;                                  /* fixed: tokens in fixed point (fixed.cuh) */
     bool whole;                                        /* a block's shared memory holds all of its item (one_packed.cuh) */
+    bool slots;                                        /* of down: sums have slots (down_slots.cuh) */
 };
 
 /* Whether an expert is likely to be chosen by few tokens. */
@@ -270,6 +271,27 @@ static uint32_t down_height(uint32_t full, const struct stem_experts_sizes *s, c
     return best;
 }
 
+/* As many warps as there is room for beside the slots of all pairs. */
+static bool slots_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t, struct cut *c)
+{
+    const uint32_t most = stem_stream_block_smem(t) - (8 << 10), more = (uint32_t)(s->tile * s->k * (16 * c->mt + 5) * 4);
+    if (type == STEM_F8E4M3 || c->fixed || c->nt != 1 || c->warps >= 8)
+        return false;
+    for (uint32_t warps = 16; warps > 2 * c->warps; warps -= 2) {
+        uint32_t ring = warps * c->stages * stem_format_stage_bytes(type, c->mt);
+        if (ring + more <= most) {
+            c->slots = true;
+            c->warps = warps;
+            c->ring = ring;
+            c->smem = ring + more;
+            c->width = 8;
+            c->height = down_height(16 * c->mt, s, t);
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - (8 << 10);
@@ -286,8 +308,10 @@ static struct cut down_cut(enum stem_dtype type, const struct stem_experts_sizes
         c.ring = c.warps * (c.stages * stage + (c.fixed ? token_bytes(type, &c, 1) : 0));
         c.smem = c.ring + (uint32_t)(s->tile * (c.warps * (16 * c.mt + 4) + s->k) * 4);
         if (c.smem <= half || c.warps <= 2)
-            return c;
+            break;
     }
+    slots_cut(type, s, t, &c);
+    return c;
 }
 
 void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct stem_experts_sizes *s,
@@ -311,20 +335,23 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     const char *tag, *sizes = sizes_of(s, type, &tag, a);
     const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s%s%s", stem_dtype_name(type),
                                            stem_format_tag(c, 4, a), p.mt, p.width, p.stages, p.warps,
-                                           p.fixed ? "_f" : "", early ? "_w" : "", one ? "_one" : "", tag);
+                                           p.fixed ? "_f" : "", early ? "_w" : "", p.slots ? "_s" : one ? "_one" : "", tag);
     const char *define;
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
+    const char *function =
+        p.slots ? stem_arena_printf(a, "stem_experts_down_slots<%s, %u, %u, %u, %s>", format_of(type, &p), p.mt, p.stages, p.warps,
+                                    early ? "true" : "false")
+                : stem_arena_printf(a, "stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>", format_of(type, &p), p.mt, p.stages,
+                                    p.warps, p.width, early ? "true" : "false", one ? "true" : "false");
     l->code = stem_arena_printf(
         a,
         "%sextern \"C\" __global__ void __launch_bounds__(%u, %u) %s(const __nv_bfloat16 *h, const int *ids, "
         "const float *scale, const void *w2, %s%s%s *y, int tokens, int k, int experts, int hidden, int inter, "
-        "int tile, int height)\n{\n    stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>(h, ids, scale, w2, p4, %s, "
-        "%s, tokens, %s, tile, height);\n}\n",
+        "int tile, int height)\n{\n    %s(h, ids, scale, w2, p4, %s, %s, tokens, %s, tile, height);\n}\n",
         define, 32 * p.warps, blocks_of(&p), l->kernel, stem_format_rest(c, 4, a),
-        store.params, stem_c_type(c->operand[c->n_in].dtype), format_of(type, &p), p.mt, p.stages, p.warps, p.width,
-        early ? "true" : "false", one ? "true" : "false", pointer(c, 5, a), store.make, sizes);
+        store.params, stem_c_type(c->operand[c->n_in].dtype), function, pointer(c, 5, a), store.make, sizes);
     l->early = early ? weights | 1u << 1 | 1u << 2 : 0;
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.height}};
