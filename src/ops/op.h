@@ -13,7 +13,7 @@
 #include "ir/type.h"
 
 #define STEM_MAX_OPERANDS 16 /* inputs and results together */
-#define STEM_MAX_ATTRS 12
+#define STEM_MAX_ATTRS 16
 
 /* What a call does with an operand. */
 enum stem_mode {

@@ -2,7 +2,8 @@
  *
  * What the parts of the fuse pass share: fuse.c (pointwise ops into one another), fuse_epilogue.c (into the op that
  * makes what they read), fuse_norm.c (a sum and the normalisation of it), fuse_heads.c (the end of an attention and
- * the product behind it), fuse_quantize.c (a normalisation and the quantisation of it for products in f8e4m3).
+ * the product behind it), fuse_store.c (a cache's new rows and the attention over them), fuse_quantize.c (a
+ * normalisation and the quantisation of it for products in f8e4m3).
  */
 #ifndef STEM_PASS_FUSE_H
 #define STEM_PASS_FUSE_H
@@ -50,10 +51,11 @@ const char *stem_fuse_text(const struct stem_fuse *s, const char *text); /* inte
  * on main still. */
 void stem_fuse_early(struct stem_program *p, struct stem_pass_ctx *ctx);
 
-/* fuse_epilogue.c, fuse_norm.c, fuse_heads.c, fuse_quantize.c */
+/* fuse_epilogue.c, fuse_norm.c, fuse_heads.c, fuse_store.c, fuse_quantize.c */
 void stem_fuse_epilogues(struct stem_fuse *s);
 void stem_fuse_norms(struct stem_fuse *s);
 void stem_fuse_heads(struct stem_fuse *s);
+void stem_fuse_stores(struct stem_fuse *s);
 void stem_fuse_quantised(struct stem_fuse *s);
 
 #endif

@@ -206,7 +206,7 @@ static void read_early(struct stem_check *c, uint32_t op)
         uint32_t buffer = o->operands[k].tensor.buffer;
         if (!(early >> k & 1) || buffer == STEM_NONE)
             continue;
-        if (o->operands[k].access != STEM_READ)
+        if (!(o->operands[k].access & STEM_READ)) /* what it also writes, it writes after its wait */
             stem_check_fault(c, STEM_E_VERIFY_PROGRAMMATIC, op, STEM_NONE,
                              "%s is launched programmatically and writes operand %u, which its kernel '%s' touches "
                              "before it waits", stem_check_op_text(c, op), k, c->plan->kernels[o->kernel].name);

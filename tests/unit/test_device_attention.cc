@@ -12,8 +12,11 @@
 #include "heads_linear/heads_linear.cuh"
 #include "attention/attention.cuh"
 #include "attention/gqa_part.cuh"
+#include "rope/rope.cuh"
+#include "mla/mla.cuh"
 #include "attention/mla_part.cuh"
 #include "linear/wgmma.cuh"
+#include "attention/mla_new.cuh"
 #include "attention/mla_wgmma.cuh"
 #include "cache_store/cache_store.cuh"
 #include "index_scores/index_scores.cuh"
@@ -197,6 +200,65 @@ static void mla(shape s, int heads, int parts, int count)
         heads_of<E, ROWS, GROUPS, L, SPARSE, 1, 5, true>(acc[0], ml[0], c.lens, s.tokens, heads, most, parts, 128);
 }
 
+extern "C" double stem_rope_turns(const struct stem_op_def *def, const struct stem_attr *attrs, uint32_t n, double *turns);
+
+/* New rows that the launch itself adds: the cache that stem_mla_store leaves, bit for bit, and attention over that one. Some
+ * tokens' rows are the last ones that they see, some nobody's, and of one token several see the row. ADDERS: blocks that store.
+ * INPLACE: by the first of the others. */
+template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, int HOW, bool ONE, bool INTERLEAVED>
+static void added(shape s, int parts, int adders)
+{
+    constexpr int R = W - L, TOKENS = 16;
+    int slots = parts + s.tokens - 1, rows = s.pages * PAGE, gap = 8;
+    const float scale = 0.1f, eps = 1e-6f, scaled = (float)(scale * 1.4426950408889634);
+    array<E> q((size_t)s.tokens * ROWS * W, 2), k((size_t)rows * W, 2), kv((size_t)s.tokens * (W + gap), 1), norm(L, 1);
+    array<E> want(k.n), cache[2] = {array<E>(k.n), array<E>(k.n)};
+    array<int> pos((size_t)s.tokens), slot((size_t)s.tokens);
+    sequences c(s, PAGE);
+    for (int t = 0; t < s.tokens; t++) {
+        int last = c.lens.data()[t] < 1 ? 0 : c.lens.data()[t] - 1, place = last < PAGE * s.per_sequence ? last : 0;
+        int page = c.table.data()[t * s.per_sequence + place / PAGE];
+        pos.data()[t] = 3 * t + last % 5000;
+        slot.data()[t] = t % 4 == 3 ? -1 : (page < 0 || page >= s.pages ? 0 : page) * PAGE + place % PAGE;
+        for (int u = 0; u < t; u++)
+            slot.data()[t] = slot.data()[u] == slot.data()[t] ? rows + t : slot.data()[t];
+        if (t > 4) /* what another one has as its new row */
+            c.table.data()[t * s.per_sequence] = slot.data()[0] / PAGE;
+    }
+    array<float> acc_want((size_t)slots * ROWS * L), ml_want((size_t)slots * ROWS * 2);
+    array<float> acc[2] = {array<float>(acc_want.n), array<float>(acc_want.n)};
+    array<float> ml[2] = {array<float>(ml_want.n), array<float>(ml_want.n)};
+    double turns[R / 2];
+    reference of("mla_store");
+    float amplitude = (float)stem_rope_turns(of.def, of.attrs, R, turns);
+    memcpy(want.data(), k.data(), k.n * sizeof(E));
+    emu_launch({(unsigned)s.tokens, 1, 1}, 128, 1, 0, [&] {
+        stem_mla_store<E, int, L, R, 4, 1, INTERLEAVED>(want.data(), kv.data(), norm.data(), pos.data(), slot.data(), turns,
+                                                        amplitude, rows, W + gap, 1, eps);
+    });
+    reference("attention_part").operand(q.data(), {s.tokens, ROWS, W}).operand(want.data(), {s.pages, PAGE, W}).absent()
+        .operand(c.table.data(), {s.tokens, s.per_sequence}).operand(c.lens.data(), {s.tokens})
+        .operand(acc_want.data(), {slots, ROWS, L}).operand(ml_want.data(), {slots, ROWS, 2}).set("rows", ROWS)
+        .set("parts", parts).set("unit", 32).set("latent", L).set("scale", scale).run(2);
+    typedef stem_mla_new<E, int, L, R, TOKENS, INTERLEAVED> fresh;
+    constexpr int MT = stem_mla_block<E, W, L, ROWS, PAGE, 2, TILE, STAGES, false, fresh, HOW>::MT;
+    for (int i = 0; i < 2; i++) {
+        memcpy(cache[i].data(), k.data(), k.n * sizeof(E));
+        emu_launch({(unsigned)(parts + adders), 1, 1}, 256, 1, stem_mla_smem<W, MT, 2, TILE, STAGES, (HOW & 1) != 0>, [&] {
+            stem_mla_part<E, W, L, ROWS, 1, PAGE, 2, TILE, STAGES, false, fresh, HOW, ONE>(
+                q.data(), cache[i].data(), c.table.data(), c.lens.data(), nullptr, acc[i].data(), ml[i].data(), s.tokens,
+                ROWS, s.pages, s.per_sequence, 0, parts, scaled,
+                fresh(cache[i].data(), kv.data(), norm.data(), pos.data(), slot.data(), turns, s.tokens, rows, W + gap,
+                      amplitude, eps));
+        });
+    }
+    char what[128];
+    snprintf(what, sizeof what, "added t%d %d/%d r%d page %d parts %d + %d", s.tokens, W, L, ROWS, PAGE, parts, adders);
+    compare(what, acc[0], acc_want, acc[1], 1e-4);
+    compare(what, ml[0], ml_want, ml[1], 1e-4);
+    compare(what, cache[0], want, cache[1], 1e-30);
+}
+
 /* ---- the others ---- */
 
 template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n, int k, bool has_lens, int kind)
@@ -305,6 +367,11 @@ int main()
     mla<bf16, 576, 512, 128, 1, 64, 0, 64, 0, false>({1, 4, 5}, 128, 2, 0);
     mla<bf16, 576, 512, 40, 1, 16, 0, 64, 0, true>({3, 20, 12}, 40, 3, 150);
     mla<__half, 512, 512, 65, 2, 7, 0, 64, 0, false>({3, 30, 12}, 129, 1, 0);
+    added<bf16, 576, 512, 8, 64, 64, 1, 3, true, true>({1, 4, 6}, 6, 1);
+    added<bf16, 576, 512, 16, 64, 64, 2, 1, true, true>({1, 4, 6}, 5, 0);
+    added<bf16, 576, 512, 16, 64, 64, 2, 1, false, true>({6, 40, 3}, 12, 0);
+    added<__half, 192, 128, 9, 7, 32, 3, 0, false, false>({13, 60, 20}, 7, 2);
+    added<__half, 192, 128, 20, 16, 32, 2, 0, false, true>({16, 90, 5}, 5, 0);
     for (int kind : {0, 1, 2, 3, 4, 5}) {
         top<128, 1, true>(4, 1000, 100, true, kind);
         top<64, 1, false>(3, 333, 300, false, kind);

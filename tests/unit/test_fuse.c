@@ -301,6 +301,61 @@ static void heads(void)
     check_heads(1, 100, true, "attention_part attention_combine heads_linear heads_linear ");
 }
 
+/* mla_store on another stream and the attention over its cache; `way` 1: somebody else reads the cache, too, 2: the attention is
+ * of chosen positions, 3: another layout of a new row, 4: the cache is written once more before it is read. */
+static void check_store(int way, uint32_t sm, const char *expected)
+{
+    struct flow f = flow_empty();
+    struct stem_builder b = stem_builder_new(f.program, f.dims, f.diags);
+    const struct {
+        enum stem_dtype dtype;
+        uint32_t rank;
+        int64_t dim[3];
+    } of[] = {{STEM_BF16, 3, {2, 8, 192}}, {STEM_I32, 2, {2, 4}}, {STEM_I32, 1, {2}},   {STEM_BF16, 2, {2, 300}},
+              {STEM_BF16, 1, {128}},       {STEM_I32, 1, {2}},    {STEM_I32, 2, {2, 32}}};
+    struct stem_value_id v[7], made[STEM_MAX_OPERANDS];
+    for (uint32_t i = 0; i < 7; i++)
+        v[i] = stem_build_buffer(&b, STEM_BUFFER_INPUT, stem_intern_printf(f.strings, "in%u", i), of[i].dtype, of[i].rank,
+                                 of[i].dim);
+    struct stem_value_id cache =
+        stem_build_buffer(&b, STEM_BUFFER_STATE, stem_intern(f.strings, "cache"), STEM_BF16, 3, (int64_t[]){9, 16, 192});
+    b.name = stem_intern(f.strings, "s");
+    for (int i = 0; i < (way == 4 ? 2 : 1); i++) {
+        struct stem_value_id row = stem_build_view(&b, v[3], stem_intern_printf(f.strings, "row%d", i), way == 3 ? 2 : 16, 2,
+                                                   (int64_t[]){2, 192}, (int64_t[]){300, 1});
+        struct stem_input in[] = {{cache, STEM_MODE_INOUT, {0}}, {row, STEM_MODE_IN, {0}}, {v[4], STEM_MODE_IN, {0}},
+                                  {v[2], STEM_MODE_IN, {0}},     {v[5], STEM_MODE_IN, {0}}};
+        CU_ASSERT_FATAL(stem_build_op(&b, stem_op_find("mla_store"), in, 5, NULL, NULL, made));
+        cache = made[0];
+    }
+    struct stem_attr attrs[] = {{.name = "scale", .kind = STEM_ATTR_FLOAT, .f = 0.1},
+                                {.name = "latent", .kind = STEM_ATTR_INT, .i = 128}};
+    b.name = stem_intern(f.strings, "y");
+    stem_build_simple(&b, "mla_attention", (struct stem_value_id[]){v[0], cache, v[1], v[2], v[6]}, way == 2 ? 5 : 4, attrs, 2);
+    if (way == 1)
+        stem_build_simple(&b, "copy", &cache, 1, NULL, 0);
+    struct stem_options options = stem_options_default();
+    struct stem_out o = {0};
+    options.target.sm = sm;
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, &(struct stem_pass_hooks){.check_each = true}));
+    for (uint32_t i = 0; i < f.program->ops.len; i++)
+        if (!f.program->ops.at[i].dead)
+            stem_out_printf(&o, "%s ", f.program->ops.at[i].def->name);
+    UNIT_SAME_TEXT(stem_out_text(&o), expected);
+    stem_out_free(&o);
+    flow_free(&f);
+}
+
+static void stores(void)
+{
+    check_store(0, 90, "mla_store_part attention_combine ");
+    check_store(0, 80, "mla_store attention_part attention_combine ");
+    check_store(1, 90, "mla_store attention_part attention_combine copy ");
+    check_store(2, 90, "mla_store attention_part attention_combine ");
+    check_store(3, 90, "mla_store attention_part attention_combine ");
+    check_store(4, 90, "mla_store mla_store attention_part attention_combine ");
+}
+
 /* A rmsnorm and the products in f8e4m3 that read it: `way` 1: others read it, too; 2: a quantize_f8 in the program; 3: no
  * product in f8e4m3; 4: no rmsnorm, so that x is quantised once for both products. */
 static void quantised(void)
@@ -330,4 +385,4 @@ static void quantised(void)
 }
 
 UNIT_MAIN("fuse", {"quantised", quantised}, {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
-          {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads})
+          {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads}, {"stores", stores})

@@ -150,6 +150,62 @@ static void attention_heads(void)
     finish(&heads);
 }
 
+/* mla_store_part against mla_store, then attention_part: the same bits, of the cache too. */
+static void store_part(void)
+{
+    enum { T = 3, HEADS = 6, PAGES = 4, PAGE = 8, P = 3, L = 128, R = 64, W = L + R, PARTS = 2, SLOTS = PARTS + T - 1 };
+    static const char *const names[] = {"rows", "parts", "unit", "latent"};
+    const int64_t values[] = {HEADS, PARTS, 32, L};
+    struct run all, store, part;
+    begin(&all, "mla_store_part");
+    operand(&all, STEM_F16, 3, (int64_t[]){T, HEADS, W});
+    operand(&all, STEM_F16, 3, (int64_t[]){PAGES, PAGE, W});
+    operand(&all, STEM_I32, 2, (int64_t[]){T, P});
+    operand(&all, STEM_I32, 1, (int64_t[]){T});
+    operand(&all, STEM_F16, 2, (int64_t[]){T, W + 8});
+    all.t[4].dim[1] = W;
+    operand(&all, STEM_F16, 1, (int64_t[]){L});
+    operand(&all, STEM_I32, 1, (int64_t[]){T});
+    operand(&all, STEM_I32, 1, (int64_t[]){T});
+    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, HEADS, L});
+    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, HEADS, 2});
+    memcpy(all.data[2], (int32_t[]){0, 1, 2, 3, 2, 1, 1, 0, 9}, 36);
+    memcpy(all.data[3], (int32_t[]){24, 9, 0}, 12);
+    memcpy(all.data[6], (int32_t[]){23, 8, 70000}, 12);
+    memcpy(all.data[7], (int32_t[]){23, -1, 9}, 12);
+    begin(&store, "mla_store");
+    static const uint32_t of_store[] = {1, 4, 5, 6, 7};
+    for (int i = 0; i < 5; i++)
+        like(&store, &all, of_store[i]);
+    store.t[1].stride[0] = W + 8;
+    for (uint32_t i = 0; i < store.def->n_attrs; i++) {
+        struct stem_attr *a = (struct stem_attr *)stem_op_attr(all.def, all.attrs, store.def->attrs[i].name);
+        if (!strcmp(a->name, "interleaved") || !strcmp(a->name, "factor"))
+            a->f = 2, a->i = 1;
+        store.attrs[i] = *a;
+    }
+    for (int i = 0; i < 4; i++)
+        ((struct stem_attr *)stem_op_attr(all.def, all.attrs, names[i]))->i = values[i];
+    execute_for(&store, 0);
+    begin(&part, "attention_part");
+    like(&part, &all, 0);
+    like(&part, &store, 0);
+    part.t[part.n++].rank = STEM_NONE;
+    like(&part, &all, 2);
+    like(&part, &all, 3);
+    operand(&part, STEM_F32, 3, (int64_t[]){SLOTS, HEADS, L});
+    operand(&part, STEM_F32, 3, (int64_t[]){SLOTS, HEADS, 2});
+    for (uint32_t i = 0; i < part.def->n_attrs; i++)
+        part.attrs[i] = *stem_op_attr(all.def, all.attrs, part.def->attrs[i].name);
+    execute_for(&part, 2);
+    execute_for(&all, 2);
+    CU_ASSERT(same_bits(&all, 1, &store, 0));
+    CU_ASSERT(same_bits(&all, 8, &part, 5) && same_bits(&all, 9, &part, 6));
+    finish(&all);
+    finish(&store);
+    finish(&part);
+}
+
 /* norm_linear of a slice with gaps, with an epilogue, against norm_linear of the slice's copy, then pointwise: the same bits. */
 static void norm_linear(void)
 {
@@ -282,5 +338,5 @@ static void quantised_by_hand(void)
     finish(&r);
 }
 
-UNIT_MAIN("fused ops", {"quantised", quantised}, {"quantised by hand", quantised_by_hand}, {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads},
+UNIT_MAIN("fused ops", {"quantised", quantised}, {"quantised by hand", quantised_by_hand}, {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads}, {"store_part", store_part},
           {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})

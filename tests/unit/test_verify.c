@@ -328,6 +328,8 @@ static const struct {
     {"a read before the wait of what is complete", TWO, first_early, 0, ""},
     {"a read before the wait of an input", "input h; output y; a@M R{h} W{r}; b@M R{r,h} W{y}", second_early, 0, ""},
     {"a read before the wait, two behind its writer", SKIP, first_early, 0, ""},
+    {"a read before the wait of what it then writes in place", "input h; output y; state c; a@M R{h} W{y}; b@M inout{c>c2}", first_early, 0, ""},
+    {"the same behind who wrote it", "input h; output y; state c; a@M R{h} W{y} inout{c>c2}; b@M inout{c2>c3}", first_early, 3015, "reads operand 0 before it waits; 'a'"},
     {"a stream that is not there", CHAIN, bad_stream, 3001, "op 1 ('b') has a stream, segment or resource that does"},
     {"a buffer that is not there", CHAIN, bad_buffer, 3001, "operand 0 of 'a'"},
     {"a write to a weight", CHAIN, write_weight, 3001, "'a' (op 0, stream main) writes to the weight 'h'"},

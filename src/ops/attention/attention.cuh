@@ -134,8 +134,9 @@ __device__ __forceinline__ stem_attention_place stem_attention_find(const stem_a
 }
 
 /* The shares of one of the parts, a block's: for each of them step() sets slot, token, group, and positions
- * from..to-1 of the token's n. All threads of the block go through the same ones. */
-struct stem_attention_walk {
+ * from..to-1 of the token's n. All threads of the block go through the same ones. ONE: there is one token, and few enough
+ * units for one_token(). */
+template <bool ONE = false> struct stem_attention_walk {
     stem_attention_lengths lengths;
     int groups, part, last, item;
     long long begin, end, start;
@@ -145,7 +146,7 @@ struct stem_attention_walk {
                                                    int parts, bool sparse, int part_ = (int)blockIdx.x)
         : lengths(lens, tokens, most, unit, sparse), groups(groups_), part(part_)
     {
-        if (!one_token(tokens, parts))
+        if (!one_token(tokens, parts) && !ONE)
             many_tokens(tokens, parts);
         token = item / groups;
         n = lengths.length(token);
@@ -153,10 +154,10 @@ struct stem_attention_walk {
     /* What many_tokens() finds, in a few steps: most of the time until the first load is fetching instructions. */
     __device__ __forceinline__ bool one_token(int tokens, int parts)
     {
-        if (tokens > 1)
+        if (tokens > 1 && !ONE)
             return false;
         unsigned units = (unsigned)(lengths.length(0) + lengths.unit - 1) / (unsigned)lengths.unit, all = units * groups;
-        if (units >= 1 << 16 || groups * parts >= 1 << 16)
+        if ((units >= 1 << 16 || groups * parts >= 1 << 16) && !ONE)
             return false;
         unsigned b = (unsigned)part, low = all * b / (unsigned)parts, high = all * (b + 1) / (unsigned)parts;
         item = b == 0 ? 0 : low < all ? (int)(low / units) : groups - 1;
@@ -201,8 +202,8 @@ struct stem_attention_walk {
 
 /* ---- the sum of the shares ---- */
 
-/* Blocks first..end-1 have shares of an item. */
-struct stem_attention_range {
+/* Blocks first..end-1 have shares of an item. ONE: as for a walk. */
+template <bool ONE = false> struct stem_attention_range {
     int first, end;
     /* of token `token` and a group of heads: unit u of all is block ((u + 1) * parts - 1) / all's */
     __device__ __forceinline__ stem_attention_range(const int *lens, int tokens, int groups, int token, int group,
@@ -213,7 +214,7 @@ struct stem_attention_range {
         unsigned units = (unsigned)(lengths.length(token) + unit - 1) / (unsigned)unit;
         if (units == 0)
             return;
-        if (tokens == 1 && units < 1 << 16 && groups * parts < 1 << 16) { /* as below, in a few steps */
+        if (ONE || (tokens == 1 && units < 1 << 16 && groups * parts < 1 << 16)) { /* as below, in a few steps */
             unsigned all = units * groups, before = units * group;
             first = (int)(((before + 1) * parts - 1) / all);
             end = (int)(((before + units) * parts - 1) / all) + 1;
@@ -328,7 +329,7 @@ __device__ __forceinline__ void stem_attention_combine(const float *acc, const f
     int slice = output % (D / SLICE), token = output / (D / SLICE) / heads;
     int head = output / (D / SLICE) % heads, item = token * GROUPS + head / ROWS;
     long long at = (long long)item * ROWS + head % ROWS;
-    stem_attention_range of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
+    stem_attention_range<> of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
     y += ((long long)token * heads + head) * D + slice * SLICE;
     stem_launch_dependents();
     stem_wait();
@@ -366,7 +367,7 @@ __device__ __forceinline__ void stem_attention_plain(const E *q, const E *k, con
                                                      stem_attention_call c, int width, int latent)
 {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    stem_attention_walk walk(lens, c.tokens, c.groups, c.most(), c.unit, c.parts, c.indices != 0);
+    stem_attention_walk<> walk(lens, c.tokens, c.groups, c.most(), c.unit, c.parts, c.indices != 0);
     stem_wait();
     stem_launch_dependents();
     while (walk.step())

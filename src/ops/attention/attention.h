@@ -9,8 +9,20 @@
 #include "ops/op.h"
 
 extern const struct stem_op_def stem_op_gqa_attention, stem_op_mla_attention, stem_op_attention_part,
-    stem_op_attention_combine;
+    stem_op_attention_combine, stem_op_mla_store_part;
 void stem_attention_part_reference(const struct stem_concrete *c, void *const *data);
+void stem_mla_store_part_reference(const struct stem_concrete *c, void *const *data);
+/* Whether attention_part and the mla_store that it reads the cache of have a kernel for both on the target. */
+bool stem_mla_store_part_fits(const struct stem_concrete *part, const struct stem_concrete *store,
+                              const struct stem_target *t);
+/* What attention_part takes, and mla_store_part before what is its own. */
+enum { STEM_N_PART_ATTRS = 5 };
+#define STEM_PART_ATTRS                                       \
+    {"rows", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},       \
+        {"parts", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},  \
+        {"unit", STEM_ATTR_TYPE_INT, false, 64, NULL, NULL},  \
+        {"latent", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL}, \
+        {"scale", STEM_ATTR_TYPE_FLOAT, false, 1, NULL, NULL}
 /* What attention_combine takes, and attention_heads before what is its own; dtype is the sum's. */
 enum { STEM_N_COMBINE_PARAMS = 3, STEM_N_COMBINE_ATTRS = 7 };
 #define STEM_COMBINE_PARAMS \
@@ -76,6 +88,18 @@ struct stem_mla_split {
     uint32_t halves, rows;
 };
 struct stem_mla_split stem_mla_split_of(int64_t rows);
+
+/* How the kernel for latents is cut: positions of a tile, warps that share out the width, stages (0: too wide). whole: of a
+ * kernel that adds new rows itself; a block's share is never more than its stages hold. */
+struct stem_mla_shape {
+    uint32_t tile, wk, stages, smem;
+    bool whole, split;
+};
+struct stem_mla_shape stem_mla_shape_of(const struct stem_attention_sizes *s, const struct stem_target *t, bool adds);
+/* Whether the kernel takes these operands (of attention_part). */
+bool stem_mla_takes(const struct stem_concrete *c, const struct stem_attention_sizes *s);
+/* Whether attention over many heads is a kernel of its own there (mla_wgmma.cuh). */
+bool stem_mla_wide(const struct stem_concrete *c, const struct stem_attention_sizes *s, const struct stem_target *t);
 
 /* The tensor-core kernels: false if the operands are not theirs. Set kernel, code, headers, block, smem. */
 bool stem_attention_lower_gqa(const struct stem_concrete *c, const struct stem_attention_sizes *s,

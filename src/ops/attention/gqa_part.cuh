@@ -289,7 +289,7 @@ __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v
     w.pages = pages;
     w.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_gqa_stage<D>;
     w.fill_slot = w.slot = 0;
-    stem_attention_walk walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
+    stem_attention_walk<> walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
     auto zero = [&] {
         for (int i = threadIdx.x; i < ROWS * D; i += 128)
             acc[(long long)walk.slot * ROWS * D + i] = 0;

@@ -24,25 +24,49 @@ template <int TILE> constexpr int stem_mla_scores = TILE == 64 ? 68 : 40;
 template <int TILE> constexpr int stem_mla_weights = TILE == 64 ? 72 : 40;
 
 /* Bytes of dynamic shared memory. */
-template <int W, int MT, int WK, int TILE, int STAGES>
+template <int W, int MT, int WK, int TILE, int STAGES, bool WHOLE = false>
 constexpr int stem_mla_smem = STAGES *TILE * 2 * W +
-                              (MT == 4 ? 16 * MT * 2 * W : 0) + WK * 16 * MT *stem_mla_scores<TILE> * 4 +
+                              (MT == 4 || WHOLE ? 16 * MT * 2 * W : 0) + WK * 16 * MT *stem_mla_scores<TILE> * 4 +
                               16 * MT *stem_mla_weights<TILE> * 2 + 16 * MT * 4 + STAGES *TILE;
 
-template <class E, int W, int L, int ROWS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
+/* Rows that the launch itself adds to the cache: none (mla_new.cuh has the others). */
+struct stem_mla_old {
+    static constexpr bool ANY = false;
+    __device__ __forceinline__ int token_of(int, bool) const
+    {
+        return -1;
+    }
+    template <class PUT> __device__ __forceinline__ void make(int, PUT) const
+    {
+    }
+    template <class E> __device__ __forceinline__ void store(int, E *) const
+    {
+    }
+};
+
+/* How a kernel that adds rows is made. WHOLE: a share is never more than the stages hold. SPLIT: its weights are added up as
+ * those of one half of the tile, then of the other. */
+enum { STEM_MLA_WHOLE = 1, STEM_MLA_SPLIT = 2 };
+
+template <class E, int W, int L, int ROWS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE,
+          class NEW = stem_mla_old, int HOW = 0>
 struct stem_mla_block {
+    static constexpr bool WHOLE = HOW & STEM_MLA_WHOLE, SPLIT = HOW & STEM_MLA_SPLIT;
     static constexpr int MT = ROWS <= 16 ? 1 : ROWS <= 32 ? 2 : 4, WM = MT, WN = 8 / WM / WK;
     static constexpr int NT = TILE / 8 / WN, PAIRS = W / 32 / WK, NV = L / 64, ROW = 2 * W;
-    static constexpr int STAGE = TILE * ROW, LANES = 16 / MT, EACH = TILE / LANES, VECTOR = EACH < 4 ? EACH : 4;
-    static constexpr int KEPT = MT == 4 ? 1 : PAIRS;
+    static constexpr int STAGE = TILE * ROW, LANES = 16 / MT, EACH = TILE / LANES;
+    static constexpr bool SHARED = MT == 4 || WHOLE; /* queries */
+    static constexpr int KEPT = SHARED ? 1 : PAIRS;
     static constexpr int LS = stem_mla_scores<TILE>, LW = stem_mla_weights<TILE>;
     static constexpr int OWN = TILE / 32; /* rows that a lane helps to load: eight lanes load a row */
+    static constexpr int AHEAD = WHOLE ? STAGES : STAGES - 1;
 
     /* shared memory */
     unsigned ring, queries;
+    char *memory; /* the ring */
     float *scores, *factor;
     unsigned short *weights;
-    unsigned char *present;
+    unsigned char *present; /* rows of a stage; with new ones, the token that each is of, and one more */
 
     const E *cache;
     const int *table, *chosen; /* the token's */
@@ -50,12 +74,14 @@ struct stem_mla_block {
     int position[OWN], page[OWN], later[OWN]; /* of this lane's rows in the next fill; positions in the one after */
     uint4 low[KEPT], high[KEPT];
     float sum[MT][NV][4], top, weight;
+    NEW fresh;
 
-    __device__ __forceinline__ stem_mla_block(char *smem)
+    __device__ __forceinline__ stem_mla_block(char *smem, NEW fresh_) : fresh(fresh_)
     {
+        memory = smem;
         ring = stem_shared_address(smem);
         queries = ring + STAGES * STAGE;
-        char *rest = smem + STAGES * STAGE + (MT == 4 ? 16 * MT * ROW : 0);
+        char *rest = smem + STAGES * STAGE + (SHARED ? 16 * MT * ROW : 0);
         scores = (float *)rest;
         rest += WK * 16 * MT * LS * 4;
         weights = (unsigned short *)rest;
@@ -94,11 +120,13 @@ struct stem_mla_block {
                 int row = there ? (page[k] < 0 || page[k] >= pages ? 0 : page[k]) * PAGE + position[k] % PAGE : 0;
                 const E *at = cache + (long long)row * W + (threadIdx.x & 7) * 8;
                 unsigned to_ = stage + row_of(k) * ROW + (stem_attention_piece(row_of(k), threadIdx.x & 7) << 4);
+                int made = fresh.token_of(row, there); /* nobody reads what this launch still writes */
 #pragma unroll
                 for (int j = 0; j < W / 64; j++)
-                    stem_copy16(to_ + j * 128, at + j * 64, there);
-                if (SPARSE && (threadIdx.x & 7) == 0)
-                    present[fill_slot * TILE + row_of(k)] = there;
+                    if (made < 0)
+                        stem_copy16(to_ + j * 128, at + j * 64, there);
+                if ((SPARSE || NEW::ANY) && (threadIdx.x & 7) == 0)
+                    present[fill_slot * TILE + row_of(k)] = NEW::ANY ? made + 1 : there;
                 position[k] = later[k]; /* the chain index, page, row is loaded ahead of its use */
                 page[k] = page_of(position[k]);
                 later[k] = position_of(fill_tile + 2, k);
@@ -140,17 +168,47 @@ struct stem_mla_block {
                         stem_ask((const char *)(cache + row * W) + c + (threadIdx.x & 7) * 128);
             }
     }
+    __device__ __forceinline__ void fill_first()
+    {
+#pragma unroll 1
+        for (int i = 0; i < AHEAD; i++)
+            fill();
+    }
+    /* The rows of a stage that this launch adds, by the warps that load the others of their lines. */
+    __device__ __forceinline__ void add_new(int slot)
+    {
+        int warp = threadIdx.x >> 5;
+        __syncwarp();
+#pragma unroll 1
+        for (int k = 0; k < OWN; k++) {
+            unsigned made = *reinterpret_cast<const unsigned *>(present + slot * TILE + k * 32 + warp * 4);
+#pragma unroll 1
+            for (int i = 0; made; i++, made >>= 8) {
+                if (!(made & 255))
+                    continue;
+                int of = (int)(made & 255) - 1, r = k * 32 + warp * 4 + i;
+                char *row = memory + slot * STAGE + r * ROW;
+                fresh.make(of, [&](int column, const stem_vec<E, 4> &v) {
+                    char *at = row + (stem_attention_piece(r, column / 8) << 4) + column % 8 * 2;
+                    stem_store(reinterpret_cast<E *>(at), v);
+                });
+            }
+        }
+    }
     /* Starts on a share that was found: its first stages, and its queries, of which `heads` rows exist. */
-    __device__ __forceinline__ void begin(const E *q, int heads)
+    __device__ __forceinline__ void begin(const E *q, int heads, bool filled)
     {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
         const uint4 none = {0, 0, 0, 0};
-        if (MT == 4) /* part of the first stage's group */
-            for (int i = threadIdx.x; i < 16 * MT * (W / 8); i += 256) {
+        if (SHARED) { /* part of the first stage's group, or one of their own */
+            for (int i = threadIdx.x; i < (ROWS > 8 ? 16 * MT : 8) * (W / 8); i += 256) {
                 int r = i / (W / 8), c = i % (W / 8);
                 stem_copy16(queries + r * ROW + (stem_attention_piece(r, c) << 4),
                             q + (r < heads ? r * W + c * 8 : 0), r < heads);
             }
+            if (filled)
+                stem_copy_commit();
+        }
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
@@ -160,10 +218,9 @@ struct stem_mla_block {
                     sum[m][n][c] = 0;
         top = STEM_NO_MAX;
         weight = 0;
-#pragma unroll 1
-        for (int i = 0; i < STAGES - 1; i++)
-            fill();
-        if (MT < 4) {
+        if (!filled)
+            fill_first();
+        if (!SHARED) {
             int r = warp % WM * 16 + g, first = warp / WM % WK * PAIRS;
 #pragma unroll
             for (int j = 0; j < KEPT; j++) {
@@ -184,13 +241,13 @@ struct stem_mla_block {
         for (int j = 0; j < PAIRS; j++) {
             int piece = (part * PAIRS + j) * 4 + t;
             uint4 a, b;
-            if (MT == 4) {
+            if (SHARED) {
                 unsigned at = queries + (m * 16 + g) * ROW + (stem_attention_piece(g, piece) << 4);
                 a = stem_shared16(at);
-                b = stem_shared16(at + 8 * ROW);
+                b = ROWS > 8 ? stem_shared16(at + 8 * ROW) : uint4{0, 0, 0, 0};
             } else {
-                a = low[MT == 4 ? 0 : j];
-                b = high[MT == 4 ? 0 : j];
+                a = low[SHARED ? 0 : j];
+                b = high[SHARED ? 0 : j];
             }
 #pragma unroll
             for (int n = 0; n < NT; n++) {
@@ -211,20 +268,23 @@ struct stem_mla_block {
 
     __device__ __forceinline__ void softmax(int slot, int first, float scale)
     {
-        int row = threadIdx.x / LANES, i0 = threadIdx.x % LANES * EACH;
+        constexpr int VECTOR = SPLIT ? 2 : EACH < 4 ? EACH : 4;
+        int row = threadIdx.x / LANES, i0 = threadIdx.x % LANES * (SPLIT ? 2 : EACH);
         float v[EACH], higher = STEM_NO_MAX;
 #pragma unroll
         for (int i = 0; i < EACH; i += VECTOR) {
-            stem_vec<float, VECTOR> a = stem_load<VECTOR>(scores + row * LS + i0 + i), b = {};
+            int at = row * LS + i0 + (SPLIT ? i / 2 * (TILE / 2) : i);
+            stem_vec<float, VECTOR> a = stem_load<VECTOR>(scores + at), b = {};
             if (WK == 2)
-                b = stem_load<VECTOR>(scores + (16 * MT + row) * LS + i0 + i);
+                b = stem_load<VECTOR>(scores + 16 * MT * LS + at);
 #pragma unroll
             for (int j = 0; j < VECTOR; j++)
                 v[i + j] = a.at[j] + b.at[j];
         }
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
-            bool there = SPARSE ? present[slot * TILE + i0 + i] != 0 : first + i0 + i < to;
+            int at = i0 + (SPLIT ? i / 2 * (TILE / 2) + i % 2 : i);
+            bool there = SPARSE ? present[slot * TILE + at] != 0 : first + at < to;
             v[i] = there ? v[i] * scale : __int_as_float(0xff800000);
             higher = fmaxf(higher, v[i]);
         }
@@ -238,7 +298,7 @@ struct stem_mla_block {
 #pragma unroll
         for (int i = 0; i < EACH; i += 2) {
             float a = exp2f(v[i] - top), b = exp2f(v[i + 1] - top);
-            *reinterpret_cast<unsigned *>(weights + row * LW + i0 + i) = stem_pack<E>(a, b);
+            *reinterpret_cast<unsigned *>(weights + row * LW + i0 + (SPLIT ? i / 2 * (TILE / 2) : i)) = stem_pack<E>(a, b);
             weight += a + b;
         }
         if (i0 == 0)
@@ -282,14 +342,28 @@ struct stem_mla_block {
         }
     }
 
-    __device__ __forceinline__ void run(float scale)
+    /* TWICE: new rows are made once more, before ready() waits and begins: of what is not there yet, but from the caches of
+     * instructions they come sooner. A single block needs them. */
+    template <bool TWICE, class READY> __device__ __forceinline__ void run(float scale, READY ready)
     {
         int slot = 0;
 #pragma unroll 1
-        for (int tile = 0; tile < tiles; tile++) {
-            stem_copy_wait<STAGES - 2>();
+        for (int tile = TWICE ? -1 : 0; tile < tiles; tile++) {
+            if (WHOLE && tile == 0)
+                stem_copy_wait<0>(); /* the queries come last */
+            else if (tile >= 0)
+                stem_copy_wait<AHEAD - 1>();
+            if (NEW::ANY)
+                add_new(slot);
+            if (tile < 0) {
+                ready();
+                continue;
+            }
             __syncthreads(); /* the tile has landed, and nobody reads the one before */
-            fill();
+            if (WHOLE)
+                stem_copy_commit();
+            else
+                fill();
             score(ring + slot * STAGE);
             __syncwarp();
             __syncthreads();
@@ -328,19 +402,22 @@ struct stem_mla_block {
     }
 };
 
-/* Block: 256 threads. Grid: a block for each part, two after each other if there are more than 64 rows. */
-template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE>
+/* Block: 256 threads. Grid: a block for each part, two after each other if there are more than 64 rows. New rows are
+ * stored by blocks behind these, a warp for each; or, if there are none, by the first ones. */
+template <class E, int W, int L, int ROWS, int GROUPS, int PAGE, int WK, int TILE, int STAGES, bool SPARSE,
+          class NEW = stem_mla_old, int HOW = 0, bool ONE = false>
 __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const int *table, const int *lens,
                                               const int *chosen, float *acc, float *ml, int tokens, int heads,
-                                              int pages, int max_pages, int indices, int parts, float scale)
+                                              int pages, int max_pages, int indices, int parts, float scale,
+                                              NEW fresh = NEW())
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     constexpr int HALVES = stem_mla_halves<ROWS>, EACH = stem_mla_rows<ROWS>;
-    stem_mla_block<E, W, L, EACH, PAGE, WK, TILE, STAGES, SPARSE> b(stem_smem);
+    stem_mla_block<E, W, L, EACH, PAGE, WK, TILE, STAGES, SPARSE, NEW, HOW> b(stem_smem, fresh);
     b.cache = cache;
     b.pages = pages;
     int first = (int)blockIdx.x % HALVES * EACH, rows = min(EACH, ROWS - first);
-    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE,
+    stem_attention_walk<ONE> walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE,
                              (int)blockIdx.x / HALVES);
     auto find = [&] {
         b.table = table + (long long)walk.token * max_pages;
@@ -352,13 +429,38 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
         b.to = walk.to;
         b.find();
     };
-    bool more = walk.step(), found = !SPARSE && walk.from < walk.to; /* each block has a share */
+    bool adder = NEW::ANY && (int)blockIdx.x >= parts; /* each of the other blocks has a share */
+    bool more = walk.step(), found = !SPARSE && !adder && walk.from < walk.to;
     if (found) {
         find();
-        b.ask();
+        if (NEW::ANY)
+            b.fill_first();
+        else
+            b.ask();
     }
-    stem_wait();
-    stem_launch_dependents();
+    constexpr bool WHOLE = HOW & STEM_MLA_WHOLE, TWICE = WHOLE && ONE;
+    if (WHOLE)
+        stem_launch_dependents();
+    auto wait = [&] {
+        stem_wait();
+        if (!WHOLE)
+            stem_launch_dependents();
+    };
+    bool adds = NEW::ANY && (adder || (int)gridDim.x == parts);
+    if (adds) {
+        int token = ((int)blockIdx.x - (adder ? parts : 0)) * 8 + (int)(threadIdx.x >> 5);
+#pragma unroll 1
+        for (int pass = adder ? 0 : 1; pass < 2; pass++) { /* the first one into the ring, to no end but the caches' */
+            if (pass)
+                wait();
+            if (token < tokens)
+                b.fresh.store(token, pass ? nullptr : (E *)(stem_smem + (threadIdx.x >> 5) * 2 * W));
+        }
+        if (adder)
+            return;
+    } else if (!TWICE || !found) {
+        wait();
+    }
 #pragma unroll 1
     for (; more; more = walk.step()) {
         long long row = (long long)walk.slot * ROWS + first;
@@ -371,12 +473,21 @@ __device__ __forceinline__ void stem_mla_part(const E *q, const E *cache, const 
             continue;
         }
         int head = walk.group * ROWS + first;
-        if (!found)
+        if (!ONE && !found)
             find();
+        auto begin = [&] {
+            if (TWICE && !adds)
+                wait();
+            b.begin(q + ((long long)walk.token * heads + head) * W, min(rows, heads - head),
+                    ONE || (NEW::ANY && found));
+        };
+        if (!TWICE)
+            begin();
+        b.template run<TWICE>(scale, begin);
         found = false;
-        b.begin(q + ((long long)walk.token * heads + head) * W, min(rows, heads - head));
-        b.run(scale);
         b.store(to_acc, to_ml, rows, heads - head);
+        if (ONE)
+            break;
     }
 }
 

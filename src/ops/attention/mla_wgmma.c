@@ -22,15 +22,17 @@ static bool is_worth(const struct stem_attention_sizes *s)
     return s->rows > 32 || (s->rows > 16 && stem_attention_block_units(s) * s->unit >= 512);
 }
 
+bool stem_mla_wide(const struct stem_concrete *c, const struct stem_attention_sizes *s, const struct stem_target *t)
+{
+    return t->sm == 90 && stem_mla_takes(c, s) && s->width <= 576 && s->latent == 512 && is_worth(s);
+}
+
 bool stem_attention_lower_mla_wgmma(const struct stem_concrete *c, const struct stem_attention_sizes *s,
                                     const struct stem_target *t, struct stem_arena *a, struct stem_lowered *l)
 {
-    enum stem_dtype dtype = c->operand[0].dtype;
-    if (t->sm != 90 || c->operand[2].rank != STEM_NONE || c->operand[1].rank != 3 ||
-        (dtype != STEM_BF16 && dtype != STEM_F16) || c->operand[0].offset % 16 || c->operand[1].offset % 16 ||
-        s->width % 64 || s->width > 576 || s->latent != 512 || s->rows > STEM_MLA_ROWS || s->unit != STEM_MLA_UNIT ||
-        !is_worth(s))
+    if (!stem_mla_wide(c, s, t))
         return false;
+    enum stem_dtype dtype = c->operand[0].dtype;
     const char *type = stem_stream_type(dtype);
     bool given = c->n_in > 5, sparse = s->indices > 0;
     l->headers[1] = "stream";

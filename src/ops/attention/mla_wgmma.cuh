@@ -139,7 +139,7 @@ template <class E, int W, int PAGE, bool SPARSE> struct stem_mla_loader {
         return 8 * k + ((threadIdx.x & 63) >> 3);
     }
     /* Finds the rows of the next tile of the block's shares that goes to this stage. */
-    __device__ __forceinline__ bool next(stem_attention_walk &walk)
+    __device__ __forceinline__ bool next(stem_attention_walk<> &walk)
     {
         for (;;) {
             for (; at < end; at += wide::TILE)
@@ -190,7 +190,7 @@ template <class E, int W, int PAGE, bool SPARSE> struct stem_mla_loader {
         }
         stem_copy_commit();
     }
-    __device__ __forceinline__ void run(stem_attention_walk &walk)
+    __device__ __forceinline__ void run(stem_attention_walk<> &walk)
     {
         stage = (threadIdx.x >> 6) & 1;
         at = end = number = 0;
@@ -390,7 +390,7 @@ template <class E, int W, int PAGE, bool SPARSE, int HALF> struct stem_mla_adder
 };
 
 template <class E, int W, int ROWS, int PAGE, bool SPARSE, int HALF>
-__device__ __forceinline__ void stem_mla_add(const stem_mla_wide<E, W, PAGE, SPARSE> &b, stem_attention_walk &walk,
+__device__ __forceinline__ void stem_mla_add(const stem_mla_wide<E, W, PAGE, SPARSE> &b, stem_attention_walk<> &walk,
                                              const E *q, float *acc, float *ml, int heads, float scale)
 {
     stem_mla_adder<E, W, PAGE, SPARSE, HALF> a{b, 0};
@@ -426,7 +426,7 @@ __device__ __forceinline__ void stem_mla_wgmma(const E *q, const E *cache, const
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     stem_mla_wide<E, W, PAGE, SPARSE> b(stem_smem);
-    stem_attention_walk walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE,
+    stem_attention_walk<> walk(lens, tokens, GROUPS, SPARSE ? indices : max_pages * PAGE, STEM_MLA_UNIT, parts, SPARSE,
                              (int)blockIdx.x / stem_mla_halves<ROWS>);
     stem_wait();
     stem_launch_dependents();

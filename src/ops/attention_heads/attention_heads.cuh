@@ -54,7 +54,7 @@ __device__ __forceinline__ void stem_attention_heads(const float *acc, const flo
     }
     if (EARLY)
         stem_attention_heads_load(stage, w + head * wh, wr, n0 + warp * 16, n, rank * 64);
-    stem_attention_range of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
+    stem_attention_range<TOKENS == 1> of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
     long long at = (long long)item * ROWS + head % ROWS;
     stem_launch_dependents();
     stem_wait();
@@ -115,7 +115,7 @@ __device__ __forceinline__ void stem_attention_heads_plain(const float *acc, con
     __shared__ float x[D];
     int token = blockIdx.x / heads, head = blockIdx.x % heads, item = token * GROUPS + head / ROWS;
     long long at = (long long)item * ROWS + head % ROWS;
-    stem_attention_range of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
+    stem_attention_range<> of(lens, tokens, GROUPS, token, head / ROWS, most, UNIT, parts, SPARSE);
     stem_launch_dependents();
     stem_wait();
     for (int c = threadIdx.x; c < D; c += 256) {

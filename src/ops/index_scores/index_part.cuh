@@ -129,7 +129,7 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
     b.pages = pages;
     b.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_index_stage<WIDTH>;
     int length = stem_index_length(lens, 0, tokens, most);
-    stem_attention_walk walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
+    stem_attention_walk<> walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
     stem_wait();
     stem_launch_dependents();
 #pragma unroll 1

@@ -134,7 +134,7 @@ __device__ __forceinline__ void stem_index_wide(const E *q, const W *w, const E 
     b.ring = b.queries + bytes;
     b.fill_slot = b.slot = 0;
     int length = stem_index_length(lens, 0, tokens, most);
-    stem_attention_walk walk(lens, tokens, 1, most, 64, gridDim.x * GROUPS, false, blockIdx.x * GROUPS + b.group);
+    stem_attention_walk<> walk(lens, tokens, 1, most, 64, gridDim.x * GROUPS, false, blockIdx.x * GROUPS + b.group);
     stem_wait();
     stem_launch_dependents();
 #pragma unroll 1

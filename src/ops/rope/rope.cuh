@@ -37,15 +37,17 @@ __device__ __forceinline__ stem_vec<T, V> stem_rope_load(const T *row, int i, lo
 /* Unit `unit` of the N turned elements from `from` on: V pairs, or V / 2 neighbours if INTERLEAVED and V > 1. */
 template <int N, int V, bool INTERLEAVED> constexpr int stem_rope_pairs = INTERLEAVED &&V > 1 ? V / 2 : V;
 
+/* a, and b where partners lie N / 2 apart: the unit's elements, turned. */
 template <int N, int V, bool INTERLEAVED, typename T>
-__device__ __forceinline__ void stem_rope_unit(const T *from, T *to, int unit, long long stride,
-                                               const double (&turn)[stem_rope_pairs<N, V, INTERLEAVED>],
-                                               long long position, float amplitude)
+__device__ __forceinline__ void stem_rope_turned(const T *from, int unit, long long stride,
+                                                 const double (&turn)[stem_rope_pairs<N, V, INTERLEAVED>],
+                                                 long long position, float amplitude, stem_vec<T, V> &a,
+                                                 stem_vec<T, V> &b)
 {
     constexpr int PAIRS = stem_rope_pairs<N, V, INTERLEAVED>, STEP = INTERLEAVED ? 1 : N / 2; /* to a partner */
     constexpr bool INSIDE = INTERLEAVED && V > 1;
     int i = unit * PAIRS * (INTERLEAVED ? 2 : 1);
-    stem_vec<T, V> a = stem_rope_load<V>(from, i, stride), b = {};
+    a = stem_rope_load<V>(from, i, stride);
     if (!INSIDE)
         b = stem_rope_load<V>(from, i + STEP, stride);
 #pragma unroll
@@ -58,8 +60,19 @@ __device__ __forceinline__ void stem_rope_unit(const T *from, T *to, int unit, l
         low = stem_round<T>::from(s);
         high = stem_round<T>::from(t);
     }
+}
+
+template <int N, int V, bool INTERLEAVED, typename T>
+__device__ __forceinline__ void stem_rope_unit(const T *from, T *to, int unit, long long stride,
+                                               const double (&turn)[stem_rope_pairs<N, V, INTERLEAVED>],
+                                               long long position, float amplitude)
+{
+    constexpr int PAIRS = stem_rope_pairs<N, V, INTERLEAVED>, STEP = INTERLEAVED ? 1 : N / 2;
+    int i = unit * PAIRS * (INTERLEAVED ? 2 : 1);
+    stem_vec<T, V> a, b = {};
+    stem_rope_turned<N, V, INTERLEAVED>(from, unit, stride, turn, position, amplitude, a, b);
     stem_store(to + i, a);
-    if (!INSIDE)
+    if (!(INTERLEAVED && V > 1))
         stem_store(to + i + STEP, b);
 }
 

@@ -72,8 +72,8 @@ static enum stem_dtype type_of(const int *)
 
 struct reference {
     const struct stem_op_def *def;
-    struct stem_tensor tensor[8] = {};
-    void *data[8] = {};
+    struct stem_tensor tensor[STEM_MAX_OPERANDS] = {};
+    void *data[STEM_MAX_OPERANDS] = {};
     struct stem_attr attrs[STEM_MAX_ATTRS];
     uint32_t n = 0;
     explicit reference(const char *op) : def(stem_op_find(op)) { stem_op_attr_defaults(def, attrs); }
