@@ -9,12 +9,14 @@
 
 #include "cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -32,7 +34,9 @@ struct header {
     uint64_t unused;
 };
 
-enum { MAX_ENTRY = 1 << 30 };
+enum { MAX_ENTRY = 1 << 30, STALE_SECONDS = 3600 /* no write takes that long */ };
+
+#define TEMPORARY ".new-"
 
 static void hash_text(XXH3_state_t *h, const char *s)
 {
@@ -167,6 +171,20 @@ static void make_dirs(const char *dir)
     free(path);
 }
 
+/* Removes what writers that were killed left behind. */
+static void sweep(const char *dir)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *e;
+    struct stat st;
+    while (d && (e = readdir(d)))
+        if (!strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) && !fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - STALE_SECONDS)
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
 struct bytes {
     const void *at;
     size_t n;
@@ -176,7 +194,8 @@ struct bytes {
 static void write_file(const char *dir, char *path, const struct bytes *piece, size_t n, const struct stem_log *log)
 {
     make_dirs(dir);
-    char *temporary = stem_format("%s/.new-XXXXXX", dir);
+    sweep(dir);
+    char *temporary = stem_format("%s/" TEMPORARY "XXXXXX", dir);
     int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
     bool ok = fd >= 0;
     for (size_t i = 0; i < n && ok; i++)

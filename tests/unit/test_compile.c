@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/cache.h"
@@ -141,6 +142,25 @@ static void places_that_cannot_be_written(void)
     CU_ASSERT(!stem_cache_read(path, key, &out, &no_log));
     stem_cache_write("/proc/none", key, &c, &no_log);
     CU_ASSERT(!stem_cache_read("/proc/none", key, &out, &no_log));
+    empty_dir();
+}
+
+/* What a writer that was killed left goes after an hour; what one may still be writing stays. */
+static void left_behind(void)
+{
+    static const char *const names[] = {".new-aaaaaa", ".new-bbbbbb", "other"};
+    struct timespec ago[2] = {{.tv_sec = time(NULL) - 7200}, {.tv_sec = time(NULL) - 7200}};
+    struct stem_cache_key key = {5, 6};
+    char path[3][512];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", dir, names[i]);
+        close(open(path[i], O_CREAT | O_WRONLY, 0600));
+        if (i != 1)
+            CU_ASSERT(!utimensat(AT_FDCWD, path[i], ago, 0));
+    }
+    put_entry(key);
+    CU_ASSERT(access(path[0], F_OK) && !access(path[1], F_OK) && !access(path[2], F_OK));
+    CU_ASSERT(intact(key));
     empty_dir();
 }
 
@@ -392,6 +412,7 @@ static const struct unit_test tests[] = {
     {"keys see everything", keys_see_everything},
     {"damaged entries are replaced", damaged_entries},
     {"places that cannot be written", places_that_cannot_be_written},
+    {"what killed writers left", left_behind},
     {"concurrent writers", concurrent_writers},
     {"cache directories", cache_directories},
     {"NVRTC is missing", nvrtc_is_missing},
