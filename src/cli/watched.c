@@ -67,6 +67,9 @@ static void print_where(const struct stem_cpu_watch *w, const struct stem_plan_o
     }
     if (least == 1 << 16)
         fputs(": it touches memory far from its operands", stderr);
+    else if (nearest == STEM_CPU_SHARED)
+        fprintf(stderr, ": it touches memory %llu bytes %s its dynamic shared memory, of which the kernel's smem gives it %u",
+                (unsigned long long)least, behind ? "behind" : "before", op->smem);
     else if (within)
         fprintf(stderr, ": it writes operand %u of %u, which is for reading", nearest + 1, op->n_operands);
     else if (least == 0)
@@ -76,16 +79,22 @@ static void print_where(const struct stem_cpu_watch *w, const struct stem_plan_o
                 nearest + 1, op->n_operands);
 }
 
-static int say_signal(int number, const struct stem_cpu_watch *w)
+/* The child was ended by a signal or, which it has not said itself, by an exit(). */
+static int say_end(int ended, const struct stem_cpu_watch *w)
 {
+    char how[96];
+    if (WIFSIGNALED(ended))
+        snprintf(how, sizeof how, "ended by signal %d (%s)", WTERMSIG(ended), strsignal(WTERMSIG(ended)));
+    else
+        snprintf(how, sizeof how, "ended the process, with status %d", WEXITSTATUS(ended));
     if (!w->plan) {
-        stem_cli_error("the run ended by signal %d (%s)", number, strsignal(number));
+        stem_cli_error("the run %s", how);
         return STEM_EXIT_WORLD;
     }
     const struct stem_plan_op *op = &w->plan->variants[w->variant].ops[w->op];
-    fprintf(stderr, "%s:%u: error: op '%s' (%s) ended by signal %d (%s)", w->plan->source ? w->plan->source : "?", op->line, op->name,
-            op->kind, number, strsignal(number));
-    print_where(w, op);
+    fprintf(stderr, "%s:%u: error: op '%s' (%s) %s", w->plan->source ? w->plan->source : "?", op->line, op->name, op->kind, how);
+    if (WIFSIGNALED(ended))
+        print_where(w, op);
     fputc('\n', stderr);
     return STEM_EXIT_INPUT;
 }
@@ -110,12 +119,13 @@ int stem_cli_watched(int (*work)(void *user, struct stem_cpu_watch *watch), void
             stem_cli_error("cannot write to standard output");
             status = STEM_EXIT_WORLD;
         }
+        w->done = true;
         _exit(status);
     }
     int ended = 0;
     while (waitpid(child, &ended, 0) < 0 && errno == EINTR)
         continue;
-    int status = WIFSIGNALED(ended) ? say_signal(WTERMSIG(ended), w) : WEXITSTATUS(ended);
+    int status = WIFSIGNALED(ended) || !w->done ? say_end(ended, w) : WEXITSTATUS(ended);
     munmap(w, sizeof *w);
     return status;
 }

@@ -99,7 +99,8 @@ static bool run_op(const struct stem_cpu_kernel *kernel, stem_extern_fn *fn, con
     }
     if (op->work == STEM_WORK_EXTERN)
         return fn ? run_extern(fn, op, data, error)
-                  : stem_cpu_fail(error, "the extern function is in no library and was not registered");
+                  : stem_cpu_fail(error, "the extern function is in no library and was not registered: `extern %s(...) from \"lib.so\";` names one",
+                                  op->kind + strlen("extern:"));
     return is_inline(op) ? stem_cpu_kernel_run(kernel, op, data, watch, error) : run_reference(op, data, error);
 }
 

@@ -29,14 +29,16 @@ struct stem_cpu_options {
 /* What is running, in memory that a watching process shares: the code of inline kernels and extern functions may end the
  * one that runs it. */
 enum { STEM_CPU_WATCHED = 32 };
+#define STEM_CPU_SHARED UINT32_MAX
 struct stem_cpu_watch {
     const struct stem_plan *plan; /* NULL: no op; of an op that failed it stays */
     uint32_t variant, op;
     uint32_t n; /* operands of an inline kernel, between pages that nobody may touch */
     struct {
         uintptr_t begin, end;
-        uint32_t operand;
+        uint32_t operand; /* STEM_CPU_SHARED: its dynamic shared memory */
     } range[STEM_CPU_WATCHED];
+    bool done; /* the watched process came to its end by itself: such code has not ended it */
     bool faulted;
     uintptr_t fault; /* the address that a signal was about, set by the handler of whoever runs */
 };

@@ -19,8 +19,10 @@ bool stem_cpu_fail(char **error, const char *fmt, ...) __attribute__((format(pri
 
 /* What an inline kernel's entry point gets; shim.hpp has the same definition. */
 struct stem_cpu_launch {
-    unsigned grid[3], block[3], shared;
+    unsigned grid[3], block[3];
+    char *shared; /* the block's dynamic shared memory, aligned to STEM_CPU_SHARED_ALIGN */
 };
+enum { STEM_CPU_SHARED_ALIGN = 128 };
 
 struct stem_cpu_kernel {
     void *library; /* dlopen handle, NULL: not loaded */

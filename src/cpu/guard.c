@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGN = 16, MARK = 0xa5 };
+/* GUARD is so much that an address says which region it is about, whatever the kernel maps beside it. */
+enum { ALIGN = 16, MARK = 0xa5, GUARD = 1 << 16 };
 
 static size_t page_bytes(void)
 {
@@ -36,25 +37,29 @@ static void add(struct stem_cpu_guard *g, unsigned char *from, uint64_t bytes, u
     g->n = kept + 1;
 }
 
-/* The copy is as aligned as what it is a copy of, up to ALIGN. */
-static bool map_region(struct stem_cpu_region *r)
+/* A copy is as aligned as what it is a copy of, up to `align`, and ends as near to the pages behind it as that lets it. */
+static bool map_region(struct stem_cpu_region *r, size_t align)
 {
-    size_t page = page_bytes(), inner = (size_t)(r->bytes + 2 * ALIGN + page - 1) / page * page;
-    size_t odd = (uintptr_t)r->from % ALIGN;
-    r->mapped = inner + 2 * page;
+    size_t page = page_bytes(), inner = (size_t)(r->bytes + 2 * align + page - 1) / page * page;
+    size_t odd = (uintptr_t)r->from % align;
+    size_t guard = page > GUARD ? page : GUARD;
+    r->mapped = inner + 2 * guard;
     r->map = mmap(NULL, r->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->map == MAP_FAILED) {
         r->map = NULL;
         return false;
     }
-    r->first = r->map + page;
+    r->first = r->map + guard;
     r->last = r->first + inner;
     if (mprotect(r->first, inner, PROT_READ | PROT_WRITE))
         return false;
-    r->at = r->first + ((inner - r->bytes - odd) / ALIGN * ALIGN + odd);
+    r->at = r->first + ((inner - r->bytes - odd) / align * align + odd);
     memset(r->first, MARK, (size_t)(r->at - r->first));
     memset(r->at + r->bytes, MARK, (size_t)(r->last - r->at - r->bytes));
-    memcpy(r->at, r->from, r->bytes);
+    if (r->from)
+        memcpy(r->at, r->from, r->bytes);
+    else
+        memset(r->at, 0xff, r->bytes);
     return true;
 }
 
@@ -63,6 +68,9 @@ static void unmap_all(struct stem_cpu_guard *g)
     for (uint32_t i = 0; i < g->n; i++)
         if (g->region[i].map)
             munmap(g->region[i].map, g->region[i].mapped);
+    if (g->shared.map)
+        munmap(g->shared.map, g->shared.mapped);
+    g->shared.map = NULL;
     g->n = 0;
 }
 
@@ -76,11 +84,14 @@ bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op,
         if (bytes)
             add(g, data[i], bytes, i, op->operands[i].access & STEM_WRITE);
     }
-    for (uint32_t i = 0; i < g->n; i++)
-        if (!map_region(&g->region[i])) {
-            unmap_all(g);
-            return stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
-        }
+    g->shared = (struct stem_cpu_region){.bytes = op->smem, .operand = STEM_CPU_SHARED};
+    bool room = map_region(&g->shared, STEM_CPU_SHARED_ALIGN);
+    for (uint32_t i = 0; i < g->n && room; i++)
+        room = map_region(&g->region[i], ALIGN);
+    if (!room) {
+        unmap_all(g);
+        return stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
+    }
     for (uint32_t i = 0; i < op->n_operands; i++)
         for (uint32_t k = 0; k < g->n; k++) {
             struct stem_cpu_region *r = &g->region[k];
@@ -94,7 +105,7 @@ bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op,
     return true;
 }
 
-/* How far from the operand the farthest byte is that was written: negative before it, positive behind it, 0: none. */
+/* How far from the region the farthest byte is that was written: negative before it, positive behind it, 0: none. */
 static int64_t spilt(const struct stem_cpu_region *r)
 {
     for (const unsigned char *p = r->first; p < r->at; p++)
@@ -108,7 +119,9 @@ static int64_t spilt(const struct stem_cpu_region *r)
 
 bool stem_cpu_guard_end(struct stem_cpu_guard *g, const struct stem_plan_op *op, char **error)
 {
-    bool fine = true;
+    int64_t over = spilt(&g->shared);
+    bool fine = !over || stem_cpu_fail(error, "the kernel writes %lld bytes %s its dynamic shared memory, of which its smem gives it %u",
+                                       (long long)(over < 0 ? -over : over), over < 0 ? "before" : "behind", op->smem);
     for (uint32_t i = 0; i < g->n; i++) {
         struct stem_cpu_region *r = &g->region[i];
         int64_t far = spilt(r);

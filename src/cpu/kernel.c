@@ -229,14 +229,14 @@ static union argument scalar_argument(const struct stem_scalar *s)
     return a;
 }
 
-/* Who watches is told where the operands are, and may be: what is only read cannot be written meanwhile. */
+/* Who watches is told where operands and shared memory are, and may be: what is only read cannot be written meanwhile. */
 static void tell(struct stem_cpu_watch *w, const struct stem_cpu_guard *g)
 {
     for (uint32_t i = 0; w && i < g->n; i++)
         if (!g->region[i].written)
             (void)mprotect(g->region[i].first, (size_t)(g->region[i].last - g->region[i].first), PROT_READ);
-    for (uint32_t i = 0; w && i < g->n && i < STEM_CPU_WATCHED; i++) {
-        const struct stem_cpu_region *r = &g->region[i];
+    for (uint32_t i = 0; w && i <= g->n && i < STEM_CPU_WATCHED; i++) {
+        const struct stem_cpu_region *r = i < g->n ? &g->region[i] : &g->shared;
         w->range[i].begin = (uintptr_t)r->at;
         w->range[i].end = (uintptr_t)r->at + r->bytes;
         w->range[i].operand = r->operand;
@@ -255,7 +255,7 @@ static bool run_guarded(const struct stem_cpu_kernel *k, const struct stem_plan_
             a[i] = scalar_argument(&op->scalars[i - op->n_operands]);
         args[i] = &a[i];
     }
-    struct stem_cpu_launch l = {.shared = op->smem};
+    struct stem_cpu_launch l = {.shared = (char *)g->shared.at};
     memcpy(l.grid, op->grid, sizeof l.grid);
     memcpy(l.block, op->block, sizeof l.block);
     const char *wrong = k->entry(&l, args);

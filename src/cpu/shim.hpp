@@ -396,7 +396,8 @@ template <typename A, typename B> static inline auto min(A a, B b) -> decltype(a
 /* ---- the launch ---- */
 
 struct stem_launch {
-    unsigned grid[3], block[3], shared;
+    unsigned grid[3], block[3];
+    char *shared;
 };
 template <size_t... I> struct stem_indices {};
 template <size_t N, size_t... I> struct stem_make : stem_make<N - 1, N - 1, I...> {};
@@ -431,10 +432,10 @@ static const char *stem_run_grid(const stem_launch *l, void *const *args, void (
     stem_n_threads = blockDim.x * blockDim.y * blockDim.z;
     stem_args = args;
     stem_body = body;
-    stem_dynamic_shared = (char *)aligned_alloc(128, (l->shared + 255) / 128 * 128);
+    stem_dynamic_shared = l->shared;
     stem_threads = (stem_thread *)calloc(stem_n_threads, sizeof *stem_threads);
     char *stacks = synchronises ? (char *)malloc(stem_n_threads * stem_stack_bytes) : nullptr;
-    if (!stem_dynamic_shared || !stem_threads || (synchronises && !stacks))
+    if (!stem_threads || (synchronises && !stacks))
         wrong = "out of memory";
     for (unsigned t = 0; !wrong && synchronises && t < stem_n_threads; t++)
         stem_threads[t].stack = stacks + t * stem_stack_bytes;
@@ -452,6 +453,5 @@ static const char *stem_run_grid(const stem_launch *l, void *const *args, void (
             }
     free(stacks);
     free(stem_threads);
-    free(stem_dynamic_shared);
     return wrong;
 }
