@@ -5,6 +5,7 @@
  */
 #include "pipeline.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,25 @@ static const char *split(struct stem_compiled *c, const char *arg, const char *o
     return NULL;
 }
 
+/* Digits with underscores between them, which are numbers in a source, without them; else the text as it is. */
+static const char *plain_number(struct stem_compiled *c, const char *text)
+{
+    char *plain = stem_arena_strndup(c->arena, text, strlen(text)), *to = plain;
+    for (const char *s = text; *s; s++)
+        if (*s != '_' || s == text || !isdigit((unsigned char)s[-1]) || !isdigit((unsigned char)s[1]))
+            *to++ = *s;
+    *to = '\0';
+    return plain;
+}
+
 static struct stem_override *overrides(struct stem_compiled *c, const struct stem_compile_args *a)
 {
     struct stem_override *o = STEM_NEW_ARRAY(c->arena, struct stem_override, a->n_defines + 1);
     for (uint32_t i = 0; i < a->n_defines; i++)
         if (!(o[i].name = split(c, a->defines[i], "-D", &o[i].value)))
             return NULL;
+        else
+            o[i].value = plain_number(c, o[i].value);
     return o;
 }
 
@@ -128,8 +142,14 @@ static bool collect_dims(struct stem_compiled *c, const struct stem_compile_args
     for (uint32_t i = 0; i < a->n_dims; i++) {
         const char *list;
         struct dim_values d = {.name = split(c, a->dims[i], "--dim", &list)};
-        if (!d.name || !parse_values(c, list, a->dims[i], &d))
+        if (!d.name || !parse_values(c, plain_number(c, list), a->dims[i], &d))
             return false;
+        for (uint32_t j = 0; j < *n; j++)
+            if (!strcmp(dims[j].name, d.name)) {
+                stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "--dim '%s': %s has sizes already; several are one list, --dim %s=1,2",
+                           a->dims[i], d.name, d.name);
+                return false;
+            }
         dims[(*n)++] = d;
     }
     for (uint32_t i = 0; i < n_info; i++) {

@@ -92,6 +92,8 @@ bool stem_cli_write(const char *path, const void *data, size_t len);
 void stem_cli_reads(const char *path);
 /* For what is written after a long run: false after the same message as stem_cli_write's would be, if that is bound to fail. */
 bool stem_cli_can_write(const char *path);
+/* A directory in one that exists, unless it is there already; false after an error message. */
+bool stem_cli_make_directory(const char *path);
 /* `1234567` as "1.18 MiB". Static buffers, eight in turn: for use within one printf. */
 const char *stem_cli_bytes(uint64_t bytes);
 const char *stem_cli_count(uint64_t n); /* "1 234 567" */

@@ -4,11 +4,9 @@
  */
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/device.h"
 #include "cli/summary.h"
@@ -134,10 +132,8 @@ static int write_files(const struct compile *c, const struct stem_plan *plan)
 {
     uint32_t emit = c->emit ? c->emit : PLAN | CUDA | CUBIN;
     char path[PATH_MAX];
-    if (mkdir(c->dir, 0777) && errno != EEXIST) {
-        stem_cli_error("cannot make the directory '%s': %s", c->dir, strerror(errno));
+    if (!stem_cli_make_directory(c->dir))
         return STEM_EXIT_WORLD;
-    }
     if ((emit & PLAN) && !write_plan(plan, c->dir))
         return STEM_EXIT_WORLD;
     if ((emit & CUDA) && (!path_in(c->dir, plan->name, ".cu", path) ||

@@ -4,11 +4,9 @@
  */
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/device.h"
 #include "emit/host.h"
@@ -151,10 +149,8 @@ static int compile_kernels(struct emit *e, const struct stem_plan *plan)
 static int write_files(const struct emit *e, struct stem_host_files *files)
 {
     char path[PATH_MAX];
-    if (mkdir(e->dir, 0777) && errno != EEXIST) {
-        stem_cli_error("cannot make the directory '%s': %s", e->dir, strerror(errno));
+    if (!stem_cli_make_directory(e->dir))
         return STEM_EXIT_WORLD;
-    }
     for (uint32_t i = 0; i < files->n; i++) {
         if ((size_t)snprintf(path, sizeof path, "%s/%s", e->dir, files->at[i].name) >= sizeof path) {
             stem_cli_error("the path '%s/%s' is too long", e->dir, files->at[i].name);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,13 +379,34 @@ bool stem_cli_write(const char *path, const void *data, size_t len)
         stem_cli_error("the path '%s' is too long", path);
         return false;
     }
+    void (*before)(int) = signal(SIGXFSZ, SIG_IGN); /* a file too large is an error like any other; the signal would leave `temp` */
     FILE *f = fopen(temp, "wb");
     bool fine = f && fwrite(data, 1, len, f) == len;
     fine = f && !fclose(f) && fine && (special || !rename(temp, path));
+    signal(SIGXFSZ, before);
     if (!fine) {
         stem_cli_error("cannot write '%s': %s", path, strerror(errno));
         if (!special)
             unlink(temp);
     }
     return fine;
+}
+
+bool stem_cli_make_directory(const char *path)
+{
+    struct stat there;
+    char parent[PATH_MAX] = "";
+    if (!mkdir(path, 0777) || errno == EEXIST)
+        return true;
+    int why = errno;
+    size_t len = strlen(path);
+    while (len && path[len - 1] == '/')
+        len--;
+    while (len && path[len - 1] != '/')
+        len--;
+    snprintf(parent, sizeof parent, "%.*s", (int)(len > 1 ? len - 1 : len), path);
+    bool alone = why == ENOENT && *parent && stat(parent, &there) && errno == ENOENT;
+    stem_cli_error("cannot make the directory '%s': %s%s%s", path, alone ? "there is no '" : strerror(why), alone ? parent : "",
+                   alone ? "' that it could be in" : "");
+    return false;
 }
