@@ -10,12 +10,14 @@ static struct stem_span nothing(struct stem_span at)
     return (struct stem_span){at.begin, at.begin};
 }
 
-static bool too_deep(struct stem_parse *p, uint32_t depth, struct stem_span at)
+static bool too_deep(struct stem_parse *p, uint32_t depth, struct stem_span at, const char *help)
 {
     if (depth <= STEM_AST_MAX_DEPTH)
         return false;
-    if (!p->deep)
+    if (!p->deep) {
         stem_error(p->diags, STEM_E_TOO_DEEP, at, "nested deeper than %d levels", STEM_AST_MAX_DEPTH);
+        stem_diag_help(p->diags, "%s", help);
+    }
     p->deep = true;
     return true;
 }
@@ -39,7 +41,7 @@ struct stem_x *stem_make_expr(struct stem_parse *p, enum stem_x_kind kind, struc
 /* A node above `below` levels; an ERROR leaf if that is too deep. */
 static struct stem_x *above(struct stem_parse *p, enum stem_x_kind kind, uint32_t below, struct stem_span at)
 {
-    if (too_deep(p, below + 1, at))
+    if (too_deep(p, below + 1, at, "every operator of a chain like a + b + c is a level, too: give names to parts of it"))
         return stem_make_expr(p, STEM_X_ERROR, at);
     struct stem_x *x = stem_make_expr(p, kind, at);
     x->depth = below + 1;
@@ -218,7 +220,7 @@ struct stem_stmt *stem_make_block_stmt(struct stem_parse *p, enum stem_stmt_kind
     for (const struct stem_stmt *s = other; s; s = s->next)
         depth = s->depth > depth ? s->depth : depth;
     struct stem_stmt *s = stem_make_stmt(p, kind, head, at);
-    if (too_deep(p, depth + 1, head))
+    if (too_deep(p, depth + 1, head, "a layer may have a part of it"))
         return s; /* empty: reported, and shallow again */
     s->depth = depth + 1;
     s->body = body;

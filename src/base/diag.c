@@ -67,6 +67,21 @@ static bool repeated(const struct stem_diags *q, enum stem_diag_id id, struct st
     return false;
 }
 
+/* What is said, of which the middle is left out where an argument (a name, say) is longer than anybody reads. */
+static const char *vsay(struct stem_diags *q, const char *fmt, va_list ap)
+{
+    enum { HEAD = 1500, TAIL = 300 };
+    const char *text = stem_arena_vprintf(q->arena, fmt, ap);
+    size_t len = strlen(text), head = HEAD, tail = len - TAIL;
+    if (len <= HEAD + TAIL + 60)
+        return text;
+    while (head && ((unsigned char)text[head] & 0xc0) == 0x80) /* not within a character */
+        head--;
+    while (((unsigned char)text[tail] & 0xc0) == 0x80)
+        tail++;
+    return stem_arena_printf(q->arena, "%.*s ... (%zu bytes) ... %s", (int)head, text, tail - head, text + tail);
+}
+
 static void add(struct stem_diags *q, struct stem_diag d, const char *fmt, va_list ap)
 {
     q->muted = false;
@@ -80,7 +95,7 @@ static void add(struct stem_diags *q, struct stem_diag d, const char *fmt, va_li
             return;
         }
     }
-    d.text = stem_arena_vprintf(q->arena, fmt, ap);
+    d.text = vsay(q, fmt, ap);
     stem_vec_push(&q->records, (struct record){.d = d});
 }
 
@@ -114,7 +129,7 @@ void stem_diag_label(struct stem_diags *q, struct stem_span at, const char *fmt,
         return;
     va_list ap;
     va_start(ap, fmt);
-    const char *text = stem_arena_vprintf(q->arena, fmt, ap);
+    const char *text = vsay(q, fmt, ap);
     va_end(ap);
     stem_vec_push(&stem_vec_last(&q->records).labels, (struct stem_label){at, text});
 }
@@ -125,7 +140,7 @@ void stem_diag_help(struct stem_diags *q, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    const char *text = stem_arena_vprintf(q->arena, fmt, ap);
+    const char *text = vsay(q, fmt, ap);
     va_end(ap);
     stem_vec_push(&stem_vec_last(&q->records).help, text);
 }

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/out.h"
 #include "cli/cli.h"
 
 struct found {
@@ -104,19 +105,22 @@ static struct stem_span span_of(const struct stem_source *s, const struct found 
 bool stem_cli_kernel_error(const char *said, const char *source, const char *by)
 {
     struct stem_arena *a = stem_arena_new();
+    struct stem_out shown = {0}; /* `source` as the #line directives have it */
+    if (source)
+        stem_out_plain(&shown, source);
     struct stem_diags *q = stem_diags_new(0);
     const struct stem_source *text = NULL;
     bool error = false; /* that a note could belong to */
     for (const char *line = said, *why; *line; line = next_line(line)) {
-        struct found f;
-        if (!(source ? read_others(line, source, &f) : read_nvrtc(line, &f)))
+        struct found f = {0};
+        if (!(source ? read_others(line, stem_out_text(&shown), &f) : read_nvrtc(line, &f)))
             continue;
         if (!text) {
-            text = stem_source_read(a, stem_arena_strndup(a, f.path, (size_t)f.path_len), &why);
+            text = stem_source_read(a, source ? source : stem_arena_strndup(a, f.path, (size_t)f.path_len), &why);
             stem_diags_set_source(q, text);
         }
-        bool here = text && (size_t)f.path_len == strlen(text->path) && !memcmp(f.path, text->path, (size_t)f.path_len) &&
-                    f.line <= text->n_lines;
+        bool same = text && (source || ((size_t)f.path_len == strlen(text->path) && !memcmp(f.path, text->path, (size_t)f.path_len)));
+        bool here = same && f.line <= text->n_lines;
         if (here && f.note && error)
             stem_diag_label(q, span_of(text, &f), "%.*s", f.text_len, f.text);
         if (!f.note)
@@ -129,6 +133,7 @@ bool stem_cli_kernel_error(const char *said, const char *source, const char *by)
     fputs(stem_out_text(&o), stderr);
     bool any = stem_diags_errors(q) > 0;
     stem_out_free(&o);
+    stem_out_free(&shown);
     stem_diags_free(q);
     stem_arena_free(a);
     return any;

@@ -26,6 +26,17 @@ struct host {
     const struct stem_cpu_watch *watch; /* where there are inline kernels or extern functions, or NULL */
 };
 
+/* An error about an op, which begins with the file and its line, as the compiler's do. */
+static void say(const struct stem_plan *plan, const char *error)
+{
+    size_t n = plan->source ? strlen(plan->source) : 0;
+    size_t digits = n && !strncmp(error, plan->source, n) && error[n] == ':' ? strspn(error + n + 1, "0123456789") : 0;
+    if (digits && error[n + 1 + digits] == ':')
+        fprintf(stderr, "%.*s: error%s\n", (int)(n + 1 + digits), error, error + n + 1 + digits);
+    else
+        stem_cli_error("%s", error);
+}
+
 static uint64_t memory_of_machine(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -49,7 +60,7 @@ static bool host_new(struct host *h, const struct stem_plan *plan, const struct 
     char *error = NULL;
     h->cpu = stem_cpu_new(plan, &error);
     if (!h->cpu) {
-        stem_cli_error("%s", error);
+        say(plan, error);
         free(error);
         return false;
     }
@@ -120,7 +131,7 @@ static bool execute(struct host *h, uint32_t variant, const struct stem_cpu_opti
     }
     char *error = NULL;
     if (!stem_cpu_run(h->cpu, variant, options, &error)) {
-        stem_cli_error("%s", error);
+        say(h->plan, error);
         free(error);
         return false;
     }
@@ -218,7 +229,7 @@ static int run_plans(void *user, struct stem_cpu_watch *watch)
     int status = STEM_EXIT_WORLD;
     if (stem_cli_device_bytes(plan) > memory_of_machine() / 4 * 3) {
         stem_cli_error(
-            "%sthe program needs %s of memory for its weights, more than this machine has; make it smaller with -D%s",
+            "%sthe program needs %s of memory, more than this machine has; make it smaller with -D%s",
             r->device == STEM_RUN_AUTO ? "there is no GPU, and on the CPU device " : "", stem_cli_bytes(stem_cli_device_bytes(plan)),
             strcmp(plan->name, "dual_stream_moe") ? "" : ": -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64");
         return STEM_EXIT_WORLD;
@@ -255,7 +266,7 @@ static int compile_kernels(const struct stem_plan *plan)
     if (stem_cpu_compiles(plan, &rejected, &error))
         return STEM_EXIT_OK;
     if (!rejected)
-        stem_cli_error("%s", error);
+        say(plan, error);
     else if (!stem_cli_kernel_error(error, plan->source, "the host's compiler"))
         stem_cli_error("an inline kernel does not compile for the CPU device:\n%s", error);
     free(error);

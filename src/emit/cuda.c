@@ -160,15 +160,18 @@ static void print_block(struct stem_out *o, const char *text)
     stem_out_char(o, '\n');
 }
 
-/* A path inside a #line directive: quotes and backslashes would end it early. */
+/* A path inside a #line directive: quotes and backslashes would end it early, line feeds too, and NVRTC takes no bytes that are
+ * no UTF-8: they are shown as messages show them. */
 static void print_path(struct stem_out *o, const char *path)
 {
-    for (; *path; path++) {
-        if (*path == '"' || *path == '\\')
+    struct stem_out shown = {0};
+    stem_out_plain(&shown, path);
+    for (const char *s = stem_out_text(&shown); *s; s++) {
+        if (*s == '"' || *s == '\\')
             stem_out_char(o, '\\');
-        if ((unsigned char)*path >= ' ')
-            stem_out_char(o, *path);
+        stem_out_char(o, *s);
     }
+    stem_out_free(&shown);
 }
 
 static void print_line(struct stem_out *o, uint32_t line, const char *path, const char *suffix)

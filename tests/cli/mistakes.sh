@@ -24,7 +24,7 @@ within() {
     n=$((n + 1))
     (ulimit -v "$limit" && exec "$MAINSTEM" "$@") >"$work/out" 2>&1 </dev/null
     got=$?
-    if [ $got = 3 ] && grep -q '^mainstem: error: .*out of memory' "$work/out"; then
+    if [ $got = 3 ] && grep -qE '^(mainstem|[^ ]*:[0-9]+): error: .*out of memory' "$work/out"; then
         short=$((short + 1))
     elif [ $got != 0 ]; then
         wrong "mainstem $* within $limit KiB: exit $got; it said:" "$(head -c 400 "$work/out")"
@@ -156,6 +156,20 @@ expect 2 "device does not know 'rocm'; it takes auto, gpu or cpu" run "$moe" --d
 expect 2 "arch does not know '90'; it takes sm_80, sm_90, sm_100 or sm_120" compile "$moe" --arch=90
 MAINSTEM_LIBCUDA=/nowhere expect 3 'there is no GPU, and on the CPU device the program needs' run "$moe" -D HIDDEN=32768 -D INTER=4096
 
+printf 'module m;\nconst Q = 1_000;\ndim T in 1..16;\nmodel f(x: f32[T, Q]) -> f32[T, Q] { return exp(x); }\n' >"$work/dim.stem"
+expect 2 "dim 'T=2': T has sizes already; several are one list, --dim T=1,2" compile "$work/dim.stem" --dim T=1 --dim T=2
+expect 0 'T=12' compile "$work/dim.stem" --dim T=1_2 -D Q=1_0
+expect 1 'Q=1__0' compile "$work/dim.stem" -D Q=1__0
+expect 3 "cannot make the directory '$work/none/sub/': there is no '$work/none' that it could be in" compile -q "$work/dim.stem" -o "$work/none/sub/"
+expect 3 "there is no '$work/none' that it could be in" emit "$work/own.stem" -o "$work/none/sub"
+long=$(printf '%050000d' 0)
+printf 'module m;\nmodel f(x: f32[4]) -> f32[4] { return a%s; }\n' "$long" >"$work/long.stem"
+expect 1 "unknown name 'a0{900,} ... \([0-9]+ bytes\) ... 0+'" compile "$work/long.stem"
+n=$((n + 1))
+[ "$("$MAINSTEM" compile "$work/long.stem" 2>&1 | wc -c)" -lt 6000 ] || wrong 'a name of 50000 bytes is said whole'
+printf 'module m;\nmodel f(x: f32[4]) -> f32[4] { return x%s; }\n' "$(printf ' + x%.0s' {1..300})" >"$work/sum.stem"
+expect 1 'help: every operator of a chain like a . b . c is a level, too' compile "$work/sum.stem"
+
 # ---- inline kernels: that do not compile, and that touch what is not theirs; one status, whoever compiles ----
 kernel() { # STATEMENT: a program whose op 'b', of line 7, is a kernel of 64 threads of it
     printf '%s\n' 'module own;' 'kernel twice(in x: f32[64], out y: f32[64]) grid(1) block(64)' '{{' '    int i = threadIdx.x;' "    $1" '}}' \
@@ -180,11 +194,27 @@ expect 1 "own.stem:7: error: op 'b' \(kernel:twice\) ended by signal 11 .*: it t
 kernel 'y[i + 1] = x[i];'
 expect 1 'it touches memory right behind operand 2 of 2' run --device=cpu "$work/own.stem"
 kernel 'y[i - 1] = x[i];'
-expect 1 "own.stem:7: op 'b' \(kernel:twice\): the kernel writes 4 bytes before operand 2 of 2, which has 256" run --device=cpu "$work/own.stem"
+expect 1 "own.stem:7: error: op 'b' \(kernel:twice\): the kernel writes 4 bytes before operand 2 of 2, which has 256" run --device=cpu "$work/own.stem"
 kernel 'y[i * 100000000] = x[i];'
 expect 1 'ended by signal 11 .*: it touches memory far from its operands' run --device=cpu "$work/own.stem"
 kernel 'if (i == 3) __builtin_trap(); y[i] = x[i];'
 expect 1 "op 'b' \(kernel:twice\) ended by signal [45] " run --device=cpu "$work/own.stem"
+
+# A name whose bytes are no UTF-8: they are shown as '?', in #line directives, too.
+kernel 'y[i] = x[i]'
+cp "$work/own.stem" "$work/$(printf 'b\377d.stem')"
+expect 1 'd.stem:5:16: error: .*expected .;. before' run --device=cpu "$work/$(printf 'b\377d.stem')"
+kernel 'y[i] = x[i];'
+cp "$work/own.stem" "$work/$(printf 'b\377d.stem')"
+expect 0 '' compile -q "$work/$(printf 'b\377d.stem')" -o "$work/x" --emit=cuda
+expect 0 'equal to the one-stream schedule' run --device=cpu "$work/$(printf 'b\377d.stem')"
+n=$((n + 1))
+grep -q '^#line 3 ".*/b?d.stem"' "$work/x/own.cu" || wrong "#line has other bytes: $(grep -a '^#line.*stem' "$work/x/own.cu")"
+if ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* >"$work/out" 2>&1; then
+    expect 0 '' compile -q "$work/$(printf 'b\377d.stem')" -o "$work/x"
+fi
+printf '%s\n' 'module own;' 'extern away(inout x: f32[4]);' 'model net(x: f32[4]) -> f32[4] { y = x + x; away(inout y); return y; }' >"$work/away.stem"
+expect 1 'away.stem:3: error: .*not registered: `extern away\(...\) from "lib.so";` names one' run --device=cpu "$work/away.stem"
 
 # An extern function that crashes, and one that says no.
 printf '%s\n' '#include "mainstem_rt.h"' 'int crash(const struct stem_call *c, struct CUstream_st *s);' 'int refuse(const struct stem_call *c, struct CUstream_st *s);' \
@@ -196,7 +226,7 @@ if ${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o "$work/own.so" "$work/own.c" 
             "model net(x: f32[4]) -> f32[4] { y = x + x; $f(inout y); return y; }" >"$work/$f.stem"
     done
     expect 1 "crash.stem:3: error: op 'crash' \(extern:crash\) ended by signal 11" run --device=cpu "$work/crash.stem"
-    expect 1 "op 'refuse' \(extern:refuse\): the extern function returned 7" run --device=cpu "$work/refuse.stem"
+    expect 1 "refuse.stem:3: error: op 'refuse' \(extern:refuse\): the extern function returned 7" run --device=cpu "$work/refuse.stem"
 fi
 
 echo "$((n - failed)) of $n as they should be"
