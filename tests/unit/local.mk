@@ -1,7 +1,7 @@
 # Device code on the CPU (no CUnit, no CUDA): the emulator stands in for CUDA's headers.
 check_PROGRAMS += %D%/test_device
 TESTS += %D%/test_device
-%C%_test_device_SOURCES = %D%/test_device.cc %D%/emulate/check.h %D%/emulate/emulate.h %D%/emulate/cuda_bf16.h %D%/emulate/cuda_fp16.h \
+%C%_test_device_SOURCES = %D%/test_device.cc %D%/emulate/check.h %D%/emulate/element.h %D%/emulate/emulate.h %D%/emulate/cuda_bf16.h %D%/emulate/cuda_fp16.h \
 	%D%/emulate/cuda_fp8.h
 %C%_test_device_CPPFLAGS = -U_FORTIFY_SOURCE -I$(top_srcdir)/tests/unit/emulate -I$(top_srcdir)/tests/unit -I$(top_srcdir)/src/ops \
 	$(AM_CPPFLAGS)
@@ -9,19 +9,19 @@ TESTS += %D%/test_device
 %C%_test_device_LDADD = libstem-core.la libstem-rt.la
 check_PROGRAMS += %D%/test_device_formats
 TESTS += %D%/test_device_formats
-%C%_test_device_formats_SOURCES = %D%/test_device_formats.cc %D%/emulate/check.h %D%/emulate/emulate.h %D%/emulate/formats.h
+%C%_test_device_formats_SOURCES = %D%/test_device_formats.cc %D%/emulate/check.h %D%/emulate/element.h %D%/emulate/emulate.h %D%/emulate/formats.h
 %C%_test_device_formats_CPPFLAGS = $(%C%_test_device_CPPFLAGS)
 %C%_test_device_formats_CXXFLAGS = $(%C%_test_device_CXXFLAGS)
 %C%_test_device_formats_LDADD = $(%C%_test_device_LDADD)
 check_PROGRAMS += %D%/test_device_norm
 TESTS += %D%/test_device_norm
-%C%_test_device_norm_SOURCES = %D%/test_device_norm.cc %D%/emulate/check.h %D%/emulate/emulate.h
+%C%_test_device_norm_SOURCES = %D%/test_device_norm.cc %D%/emulate/check.h %D%/emulate/element.h %D%/emulate/emulate.h
 %C%_test_device_norm_CPPFLAGS = $(%C%_test_device_CPPFLAGS)
 %C%_test_device_norm_CXXFLAGS = $(%C%_test_device_CXXFLAGS)
 %C%_test_device_norm_LDADD = $(%C%_test_device_LDADD)
 check_PROGRAMS += %D%/test_device_attention
 TESTS += %D%/test_device_attention
-%C%_test_device_attention_SOURCES = %D%/test_device_attention.cc %D%/emulate/check.h %D%/emulate/emulate.h %D%/emulate/wgmma.h
+%C%_test_device_attention_SOURCES = %D%/test_device_attention.cc %D%/emulate/check.h %D%/emulate/element.h %D%/emulate/emulate.h %D%/emulate/wgmma.h
 %C%_test_device_attention_CPPFLAGS = $(%C%_test_device_CPPFLAGS)
 %C%_test_device_attention_CXXFLAGS = $(%C%_test_device_CXXFLAGS)
 %C%_test_device_attention_LDADD = $(%C%_test_device_LDADD)
