@@ -146,7 +146,8 @@ static void bind(struct stem_expander *x, const struct stem_stmt *s)
             x->failed = true;
             return;
         }
-        stem_expand_set(x, name, stem_expand_whole(x, stem_expand_lookup(x, name), r.v[i]));
+        bool part = r.inout[i]->kind != STEM_X_NAME;
+        stem_expand_set(x, name, part ? stem_expand_whole(x, stem_expand_lookup(x, name), r.v[i]) : r.v[i]);
     }
 }
 
@@ -266,7 +267,7 @@ static void store_results(struct stem_expander *x, const struct stem_value_id *o
     for (const struct stem_x *e = x->returned; e && !x->failed; e = e->next, n++) {
         x->b.name = stem_value_at(x->p, outputs[n])->name;
         x->b.span = e->span;
-        v[n] = stem_expand_value(x, e);
+        v[n] = stem_expand_to_read(x, stem_expand_value(x, e));
     }
     const struct stem_x *e = x->returned;
     for (uint32_t i = 0; i < n && i < f->n_results && !x->failed; i++, e = e->next) {
@@ -322,6 +323,7 @@ struct stem_program *stem_expand(const struct stem_module *m, const struct stem_
     stem_vec_free(&x.seen);
     stem_vec_free(&x.taken);
     stem_vec_free(&x.latest);
+    stem_vec_free(&x.lender);
     stem_vec_free(&x.after);
     stem_vec_free(&x.indices.v);
     stem_dims_free(dims);

@@ -35,6 +35,7 @@ struct stem_expander {
     STEM_VEC(bool) seen;                     /* by symbol number: an instance whose externals exist */
     STEM_VEC(struct stem_taken) taken;       /* by symbol number */
     STEM_VEC(struct stem_value_id) latest;   /* by buffer number: latest version of an external buffer */
+    STEM_VEC(struct stem_value_id) lender;   /* by value number: see stem_expand_borrows */
     STEM_VEC(struct stem_op_id) after;
     const struct stem_x *returned; /* the expressions of `return`, NULL: not yet */
     uint32_t segment_begin;        /* first op of the segment */
@@ -78,6 +79,13 @@ struct stem_called {
 void stem_expand_call(struct stem_expander *x, const struct stem_x *e, struct stem_called *r);
 /* An operand within an op: what is computed for it is named after the op. */
 struct stem_value_id stem_expand_operand(struct stem_expander *x, const struct stem_x *e);
+/* A cast to the type that a tensor has already is a new value, and computes nothing: it borrows the memory of the old
+ * one as long as it is only read. Whoever writes it in place, or consumes it, does so to a copy. */
+bool stem_expand_borrows(const struct stem_expander *x, struct stem_value_id v);
+/* Where to read `v`: of one that borrows its memory the value that was cast. */
+struct stem_value_id stem_expand_to_read(const struct stem_expander *x, struct stem_value_id v);
+/* `v`, or a copy of it without gaps. */
+struct stem_value_id stem_expand_contiguous(struct stem_expander *x, struct stem_value_id v);
 struct stem_value_id stem_expand_pointwise(struct stem_expander *x, const struct stem_x *e);
 /* The whole of `old`'s tensor, in the version that `v` (a part of it, or all) belongs to. */
 struct stem_value_id stem_expand_whole(struct stem_expander *x, struct stem_value_id old, struct stem_value_id v);

@@ -22,6 +22,17 @@ struct stem_value_id stem_expand_operand(struct stem_expander *x, const struct s
     return v;
 }
 
+struct stem_value_id stem_expand_contiguous(struct stem_expander *x, struct stem_value_id v)
+{
+    if (x->failed || stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
+        return v;
+    struct stem_sym outer = x->b.name;
+    x->b.name = stem_expand_path(x, outer, "copy");
+    v = stem_build_simple(&x->b, "copy", &v, 1, NULL, 0);
+    x->b.name = outer;
+    return v;
+}
+
 /* An external buffer was written in place: whoever declares it next sees this version. */
 static void note_version(struct stem_expander *x, struct stem_value_id v)
 {
@@ -53,15 +64,18 @@ static bool is_inout_param(const struct stem_expander *x, struct stem_sym name)
     return false;
 }
 
-/* The operand `e`, of value v, is to be written in place. If somebody else does that to the same version, the name
- * goes on as a copy of what it stood for, made before that. */
+/* The operand `e`, of value v, is to be written in place. If somebody else does that to the same version, or its memory
+ * is borrowed, the name goes on as a copy of what it stood for, made before that. */
 static struct stem_value_id writable(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
 {
-    if (x->failed || stem_build_can_write(&x->b, v))
-        return v;
     const struct stem_x *base = stem_base_name(e);
-    if (x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].kind != STEM_BUFFER_TEMP ||
-        (base && is_inout_param(x, base->id.name))) {
+    bool borrows = stem_expand_borrows(x, v);
+    if (x->failed || (!borrows && stem_build_can_write(&x->b, v)))
+        return v;
+    if (borrows && (!base || e == base)) /* the name stays what it is: nobody overwrites that */
+        return stem_build_copy_old(&x->b, v);
+    if (!borrows && (x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].kind != STEM_BUFFER_TEMP ||
+                     (base && is_inout_param(x, base->id.name)))) {
         stale(x, e);
         return v;
     }
@@ -79,8 +93,14 @@ struct writing {
 /* All operands of a call that it writes in place or consumes, once all operands have been computed. */
 static bool writable_all(struct stem_expander *x, const struct writing *w, uint32_t n)
 {
-    for (uint32_t i = 0; i < n && !x->failed; i++)
-        *w[i].v = writable(x, w[i].e, *w[i].v);
+    bool copied = false;
+    for (uint32_t i = 0; i < n && !x->failed; i++) {
+        if (copied && stem_base_name(w[i].e)) /* a name may have become that of a copy */
+            *w[i].v = stem_expand_operand(x, w[i].e);
+        struct stem_value_id v = writable(x, w[i].e, *w[i].v);
+        copied |= v.n != w[i].v->n;
+        *w[i].v = v;
+    }
     for (uint32_t i = 0; i < n && !x->failed; i++)
         for (uint32_t k = 0; k < i; k++) {
             const struct stem_tensor *s = &stem_value_at(x->p, *w[i].v)->tensor;
@@ -139,11 +159,15 @@ static void attributes(struct stem_expander *x, const struct stem_op_def *def, c
 }
 
 /* What is written at the call, as far as it matters to a parameter of mode `need`. */
-static enum stem_mode given_mode(enum stem_ast_mode given, enum stem_mode need)
+static struct stem_input operand(const struct stem_expander *x, const struct stem_arg *a, enum stem_mode need,
+                                 struct stem_value_id v)
 {
+    bool borrows = stem_expand_borrows(x, v); /* its memory is not given up with it */
     if (need != STEM_MODE_IN)
-        return need;
-    return given == STEM_AST_RELEASE || given == STEM_AST_CONSUME ? STEM_MODE_RELEASE : STEM_MODE_IN;
+        return (struct stem_input){v, need, a->value->span};
+    bool up = a->mode == STEM_AST_RELEASE || a->mode == STEM_AST_CONSUME;
+    return (struct stem_input){stem_expand_to_read(x, v), up && !borrows ? STEM_MODE_RELEASE : STEM_MODE_IN,
+                               a->value->span};
 }
 
 static void call_op(struct stem_expander *x, const struct stem_op_def *def, const struct stem_x *e,
@@ -160,8 +184,8 @@ static void call_op(struct stem_expander *x, const struct stem_op_def *def, cons
             continue;
         enum stem_mode need = stem_op_param(def, n)->mode;
         bool absent = a->value->kind == STEM_X_NAME && !strcmp(stem_name(x->m, a->value->id.name), "_");
-        in[n++] = (struct stem_input){absent ? STEM_NO_VALUE : stem_expand_operand(x, a->value),
-                                      given_mode(a->mode, need), a->value->span};
+        struct stem_value_id v = absent ? STEM_NO_VALUE : stem_expand_operand(x, a->value);
+        in[n++] = operand(x, a, need, v);
         if (need == STEM_MODE_INOUT)
             written[n_inout++] = a->value;
         if (x->failed)
@@ -277,17 +301,6 @@ static void call_layer(struct stem_expander *x, uint32_t index, const struct ste
 
 /* ---- kernels and extern functions ---- */
 
-static struct stem_value_id contiguous(struct stem_expander *x, struct stem_value_id v)
-{
-    if (x->failed || stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
-        return v;
-    struct stem_sym outer = x->b.name;
-    x->b.name = stem_expand_path(x, outer, "copy");
-    v = stem_build_simple(&x->b, "copy", &v, 1, NULL, 0);
-    x->b.name = outer;
-    return v;
-}
-
 static struct stem_value_id new_buffer(struct stem_expander *x, const struct stem_type *t, struct stem_sym name)
 {
     int64_t dim[STEM_MAX_RANK];
@@ -322,10 +335,10 @@ static struct stem_input call_operand(struct stem_expander *x, const struct stem
     enum stem_mode need = p->mode == STEM_AST_INOUT     ? STEM_MODE_INOUT
                           : p->mode == STEM_AST_CONSUME ? STEM_MODE_CONSUME
                                                         : STEM_MODE_IN;
-    struct stem_value_id v = stem_expand_operand(x, a->value);
+    struct stem_input in = operand(x, a, need, stem_expand_operand(x, a->value));
     if (need == STEM_MODE_IN)
-        v = contiguous(x, v);
-    return (struct stem_input){v, given_mode(a->mode, need), a->value->span};
+        in.value = stem_expand_contiguous(x, in.value);
+    return in;
 }
 
 static struct stem_scalar scalar(struct stem_expander *x, const struct stem_ast_param *p, const struct stem_x *e)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "sema/check.h"
 #include "sema/expand.h"
 
 struct stem_value_id stem_expand_lookup(struct stem_expander *x, struct stem_sym name)
@@ -26,6 +27,43 @@ void stem_expand_set(struct stem_expander *x, struct stem_sym name, struct stem_
         }
     stem_vec_push(&x->names, (struct stem_bound){name, v});
 }
+
+/* ---- borrowed memory ---- */
+
+bool stem_expand_borrows(const struct stem_expander *x, struct stem_value_id v)
+{
+    return v.n < x->lender.len && x->lender.at[v.n].n != STEM_NONE;
+}
+
+struct stem_value_id stem_expand_to_read(const struct stem_expander *x, struct stem_value_id v)
+{
+    return stem_expand_borrows(x, v) ? x->lender.at[v.n] : v;
+}
+
+static struct stem_value_id borrow(struct stem_expander *x, struct stem_value_id v, struct stem_value_id lender)
+{
+    while (x->lender.len <= v.n)
+        stem_vec_push(&x->lender, STEM_NO_VALUE);
+    x->lender.at[v.n] = lender;
+    return v;
+}
+
+/* The value of a cast to the same type: one of its own, so that it is known where it is written. */
+static struct stem_value_id recast(struct stem_expander *x, struct stem_value_id v)
+{
+    struct stem_tensor t = stem_value_at(x->p, v)->tensor;
+    if (stem_expand_borrows(x, v))
+        return v;
+    return borrow(x, stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, 0, t.rank, t.dim, t.stride), v);
+}
+
+/* `v` is a part or another shape of `of`. */
+static struct stem_value_id part(struct stem_expander *x, struct stem_value_id of, struct stem_value_id v)
+{
+    return stem_expand_borrows(x, of) ? borrow(x, v, v) : v;
+}
+
+/* ---- slices and views ---- */
 
 static int64_t number(struct stem_expander *x, const struct stem_x *e)
 {
@@ -53,7 +91,7 @@ static struct stem_value_id slice(struct stem_expander *x, const struct stem_x *
     if (rank == t.rank && first == 0 && !memcmp(dim, t.dim, rank * sizeof *dim))
         return v;
     uint64_t offset = (uint64_t)first * stem_dtype_bits(t.dtype) / 8;
-    return stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, offset, rank, dim, stride);
+    return part(x, v, stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, offset, rank, dim, stride));
 }
 
 /* Strides of `t`, whose sizes split those of `from`, which may have gaps. */
@@ -72,6 +110,17 @@ static void split_strides(const struct stem_tensor *from, struct stem_tensor *t)
     }
 }
 
+/* The new shape of a cast was judged as that of a tensor without gaps. The name goes on as the copy, which is the same
+ * value: it may be about to be written through this view. */
+static struct stem_value_id without_gaps(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
+{
+    const struct stem_x *base = stem_base_name(e);
+    if (!base)
+        return stem_expand_contiguous(x, v);
+    stem_expand_set(x, base->id.name, stem_expand_contiguous(x, stem_expand_lookup(x, base->id.name)));
+    return stem_expand_value(x, e);
+}
+
 static struct stem_value_id view(struct stem_expander *x, const struct stem_x *e)
 {
     struct stem_value_id v = stem_expand_value(x, e->a);
@@ -80,11 +129,13 @@ static struct stem_value_id view(struct stem_expander *x, const struct stem_x *e
     uint32_t rank = 0;
     for (const struct stem_x *d = e->shape; d; d = d->next)
         dim[rank++] = number(x, d);
+    if (stem_expand_borrows(x, v) && !stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
+        v = without_gaps(x, e->a, v);
     if (x->failed || !stem_tensor_init(&t, stem_value_at(x->p, v)->tensor.dtype, rank, dim))
         return v;
     if (!stem_tensor_contiguous(&stem_value_at(x->p, v)->tensor))
         split_strides(&stem_value_at(x->p, v)->tensor, &t);
-    return stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, 0, rank, dim, t.stride);
+    return part(x, v, stem_build_view(&x->b, v, stem_value_at(x->p, v)->name, 0, rank, dim, t.stride));
 }
 
 struct stem_value_id stem_expand_whole(struct stem_expander *x, struct stem_value_id old, struct stem_value_id v)
@@ -103,14 +154,16 @@ struct stem_value_id stem_expand_whole(struct stem_expander *x, struct stem_valu
 struct leaves {
     struct stem_expander *x;
     struct stem_input in[STEM_MAX_OPERANDS];
+    struct stem_value_id given; /* the last one as its text stands for it */
 };
 
 static enum stem_dtype leaf(void *user, const struct stem_x *e, uint32_t i)
 {
     struct leaves *l = user;
-    struct stem_value_id v = stem_expand_operand(l->x, e);
+    struct stem_value_id v = l->given = stem_expand_operand(l->x, e);
     if (l->x->failed)
         return STEM_N_DTYPES;
+    v = stem_expand_to_read(l->x, v);
     l->in[i] = (struct stem_input){v, STEM_MODE_IN, e->span};
     return stem_value_at(l->x->p, v)->tensor.dtype;
 }
@@ -134,7 +187,7 @@ struct stem_value_id stem_expand_pointwise(struct stem_expander *x, const struct
     if (!stem_pointwise_build(&x->eval, e, leaf, &l, &pw)) {
         x->failed = true;
     } else if (is_nothing(&pw, stem_out_text(&pw.text))) {
-        results[0] = l.in[0].value;
+        results[0] = recast(x, l.given);
     } else {
         stem_op_attr_defaults(def, attrs);
         for (uint32_t i = 0; i < def->n_attrs; i++) {

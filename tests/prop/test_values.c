@@ -3,7 +3,7 @@
  * Value semantics: random programs whose values this file computes itself while it writes them down. A name means
  * the value that it was bound to, whatever is overwritten in place later. Each program is compiled with random
  * options and run on the CPU device in several legal orders; outputs and states must have the same bits. What is
- * drawn: pointwise ops, extern functions that write in place or consume, slices, layers, states, streams,
+ * drawn: pointwise ops, casts to the same type, loops, extern functions that write in place or consume, slices, layers, states, streams,
  * segments, and old versions that are read, returned, overwritten and consumed again.
  */
 #include <stdlib.h>
@@ -90,6 +90,7 @@ static const char head[] = ""
                            "  b = acc(inout t, a);\n"
                            "  return b - t;\n"
                            "}\n"
+                           "layer same(u: f32[8, 4]) -> f32[8, 4] { return f32(u); }\n"
                            "model m(x: f32[8, 4]) -> (o0: f32[8, 4], o1: f32[8, 4], o2: f32[8, 4], o3: f32[8, 4]) {\n"
                            "  state s0: f32[8, 4];\n"
                            "  state s1: f32[8, 4];\n";
@@ -109,6 +110,8 @@ struct memory {
 struct var {
     char name[8];
     bool half;
+    bool cast; /* a new value that borrows the memory of another: written, it is in memory of its own */
+    bool either; /* a loop carried it together with a state: it counts as one */
     uint32_t memory, version, first; /* first: element of the memory, for states */
     float data[SIZE];
 };
@@ -142,7 +145,7 @@ static bool fresh(const struct program *p, const struct var *v)
 
 static bool may_write(const struct program *p, const struct var *v)
 {
-    return p->memory[v->memory].state < 0 || fresh(p, v);
+    return v->cast || p->memory[v->memory].state < 0 || fresh(p, v);
 }
 
 /* A variable whose name is bound to new contents: a new one, or in the place of an old one. */
@@ -182,7 +185,8 @@ static bool pick(struct program *p, bool half, bool to_write, struct var **out)
 static void written(struct program *p, struct var *v)
 {
     struct memory *m = &p->memory[v->memory];
-    if (!fresh(p, v)) {
+    if (v->cast || !fresh(p, v)) {
+        v->cast = false;
         v->memory = new_memory(p, -1);
         v->version = 1;
         p->memory[v->memory].version = 1;
@@ -237,6 +241,34 @@ static void alias(struct program *p)
     memset(v->data, 0, sizeof v->data);
     memcpy(v->data, copy.data + first, HALF * sizeof(float));
     stem_out_printf(&p->text, "  %s = %s[%u:%u, :];\n", v->name, copy.name, first / COLS, first / COLS + ROWS / 2);
+}
+
+/* f32(a), which computes nothing and is a value of its own all the same: also of the input, a part, a part with gaps. */
+static void cast(struct program *p)
+{
+    static const char *const forms[] = {"f32(%s)", "view(f32(%s), [8, 4])", "f32(view(%s, [8, 4]))", "same(%s)",
+                                        "f32(%s[0:4, :])", "view(f32(%s[:, 0:2]), [4, 4])"};
+    uint32_t form = below(p, sizeof forms / sizeof *forms);
+    struct var *a, copy, *v;
+    if (!pick(p, false, false, &a))
+        return;
+    copy = *a;
+    v = new_var(p, form >= 4);
+    char name[8], text[64];
+    memcpy(name, v->name, sizeof name);
+    *v = copy;
+    memcpy(v->name, name, sizeof name);
+    v->half = form >= 4;
+    v->cast = form != 5; /* its gaps are closed by a copy */
+    v->either = false;
+    if (form == 5)
+        v->memory = new_memory(p, -1), v->version = 0;
+    snprintf(text, sizeof text, forms[form], copy.name);
+    stem_out_printf(&p->text, "  %s = %s;\n", v->name, text);
+    if (form == 4)
+        memset(v->data + HALF, 0, HALF * sizeof(float));
+    for (uint32_t i = 0; form == 5 && i < SIZE; i++)
+        v->data[i] = i < HALF ? copy.data[i / 2 * COLS + i % 2] : 0;
 }
 
 /* f(inout a), acc(inout a, b), with and without a new name. */
@@ -298,7 +330,7 @@ static void in_place_part(struct program *p)
 static void in_place_apart(struct program *p)
 {
     struct var *s;
-    if (!pick(p, false, true, &s) || p->memory[s->memory].state < 0)
+    if (!pick(p, false, true, &s) || p->memory[s->memory].state < 0 || s->cast)
         return;
     struct var old = *s, whole = *s;
     bool reads = below(p, 2); /* the second also reads what the first overwrites */
@@ -323,7 +355,7 @@ static void in_place_apart(struct program *p)
 static void consume(struct program *p)
 {
     struct var *a;
-    if (!pick(p, false, true, &a) || p->memory[a->memory].state >= 0)
+    if (!pick(p, false, true, &a) || a->either || (p->memory[a->memory].state >= 0 && !a->cast))
         return;
     struct var old = *a, gone = *a;
     written(p, &gone); /* nobody sees it */
@@ -373,6 +405,29 @@ static void layers(struct program *p)
     stem_out_printf(&p->text, "  %s, %s = old_and_new(inout %s)%s;\n", now.name, v->name, now.name, where(p));
 }
 
+/* Two names that change places in each iteration, so that one write is to the memory of both. */
+static void loop(struct program *p)
+{
+    struct var *a, *b;
+    uint32_t n = 1 + below(p, 3);
+    if (!pick(p, false, true, &a) || !pick(p, false, true, &b) || a->memory == b->memory)
+        return;
+    stem_out_printf(&p->text, "  repeat %u { dbl(inout %s)%s; other = %s; %s = %s; %s = other; }\n", n, a->name, where(p),
+                    a->name, a->name, b->name, b->name);
+    bool either = a->either || b->either || (!a->cast && p->memory[a->memory].state >= 0) ||
+                  (!b->cast && p->memory[b->memory].state >= 0);
+    for (; n; n--) {
+        struct var was = *a;
+        dbl(was.data, SIZE);
+        written(p, &was);
+        *a = *b;
+        *b = was;
+        memcpy(b->name, a->name, sizeof b->name);
+        memcpy(a->name, was.name, sizeof a->name);
+    }
+    a->either = b->either = either;
+}
+
 static void segment(struct program *p)
 {
     if (p->n_breaks == 2 || below(p, 3))
@@ -384,8 +439,8 @@ static void segment(struct program *p)
 static void statement(struct program *p)
 {
     static void (*const kinds[])(struct program *) = {
-        pointwise, pointwise, alias, in_place, in_place, in_place, in_place_part, in_place_apart, consume,
-        mixed,     layers,    segment};
+        pointwise, pointwise, alias, cast, cast, in_place, in_place, in_place, in_place_part, in_place_apart, consume,
+        mixed,     layers,    loop,  segment};
     if (p->n_memory + 4 < sizeof p->memory / sizeof *p->memory)
         kinds[below(p, sizeof kinds / sizeof *kinds)](p);
 }
