@@ -5,10 +5,7 @@
 #include "sema/check.h"
 #include "sema/names.h"
 
-#include <inttypes.h>
 #include <string.h>
-
-static void statements(struct stem_checker *c, const struct stem_stmt *s, bool top);
 
 static bool is_blank(const struct stem_checker *c, struct stem_sym s)
 {
@@ -17,7 +14,7 @@ static bool is_blank(const struct stem_checker *c, struct stem_sym s)
 
 /* ---- scopes ---- */
 
-static void warn_unused(struct stem_checker *c, const struct stem_checked_name *n)
+void stem_checker_warn_unused(struct stem_checker *c, const struct stem_checked_name *n)
 {
     if (n->used || n->v.bad || n->conflict || stem_diags_errors(c->m->diags))
         return; /* after errors it may be read in what was not understood */
@@ -28,12 +25,11 @@ static void warn_unused(struct stem_checker *c, const struct stem_checked_name *
 static void leave(struct stem_checker *c, uint32_t base)
 {
     for (uint32_t i = base; i < c->names.len; i++)
-        warn_unused(c, &c->names.at[i]);
+        stem_checker_warn_unused(c, &c->names.at[i]);
     c->names.len = base;
 }
 
-/* A value's name may not be one of a const, dim or index: sizes and tensors never hide each other. */
-static bool free_name(struct stem_checker *c, struct stem_ident id)
+bool stem_checker_free_name(struct stem_checker *c, struct stem_ident id)
 {
     struct stem_global g = stem_global_find(c->m, id.name);
     const char *what = g.kind == STEM_G_CONST ? "const" : g.kind == STEM_G_DIM ? "dim" : NULL;
@@ -141,7 +137,7 @@ static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, cons
     }
     uint32_t i = 0;
     for (const struct stem_ast_target *t = s->targets; t; t = t->next, i++) {
-        if (is_blank(c, t->id.name) || !free_name(c, t->id))
+        if (is_blank(c, t->id.name) || !stem_checker_free_name(c, t->id))
             continue;
         for (const struct stem_ast_target *u = s->targets; n == r->n && u != t; u = u->next)
             if (stem_sym_eq(u->id.name, t->id.name))
@@ -215,7 +211,7 @@ static void declare(struct stem_checker *c, const struct stem_stmt *s)
         v.bad = !stem_eval_type(&e, &p->type, &v.type);
         if (p->from && !v.bad)
             weight_names(c, p, &v.type);
-        if (!free_name(c, p->id))
+        if (!stem_checker_free_name(c, p->id))
             continue;
         struct stem_checked_name *old = stem_checker_find(c, p->id.name);
         if (old) {
@@ -225,179 +221,6 @@ static void declare(struct stem_checker *c, const struct stem_stmt *s)
         }
         stem_checker_bind(c, p->id.name, v, p->id.span);
     }
-}
-
-/* ---- when ---- */
-
-struct branch {
-    STEM_VEC(struct stem_checked_name) names; /* the last binding of each name */
-};
-
-/* Takes the names bound from `base` on out of scope, one for each name. */
-static void take_branch(struct stem_checker *c, uint32_t base, struct branch *b)
-{
-    while (c->names.len > base) {
-        struct stem_checked_name n = stem_vec_pop(&c->names);
-        bool later = false;
-        for (uint32_t i = 0; i < b->names.len && !later; i++)
-            later = stem_sym_eq(b->names.at[i].name, n.name);
-        if (later)
-            warn_unused(c, &n);
-        else
-            stem_vec_push(&b->names, n);
-    }
-}
-
-static struct stem_checked_name *in_branch(struct branch *b, struct stem_sym name)
-{
-    for (uint32_t i = 0; i < b->names.len; i++)
-        if (stem_sym_eq(b->names.at[i].name, name))
-            return &b->names.at[i];
-    return NULL;
-}
-
-/* Memory that might be either: what may be done with both. */
-static struct stem_root both_roots(struct stem_root a, struct stem_root b)
-{
-    if (a.kind == STEM_ROOT_STATE && b.kind == STEM_ROOT_STATE && a.index != b.index)
-        a.index = STEM_STATE_ANY;
-    return a.kind >= b.kind ? a : b;
-}
-
-static void merge(struct stem_checker *c, const struct stem_checked_name *a, const struct stem_checked_name *b,
-                  bool carried)
-{
-    struct stem_checked_name n = *a;
-    n.used = a->used || b->used || carried;
-    n.conflict = a->conflict || b->conflict || (!a->v.bad && !b->v.bad && !stem_type_same(&a->v.type, &b->v.type));
-    n.v.bad = a->v.bad || b->v.bad;
-    n.v.root = both_roots(a->v.root, b->v.root);
-    n.v.slice = a->v.slice || b->v.slice;
-    n.v.computed = a->v.computed || b->v.computed;
-    stem_vec_push(&c->names, n);
-}
-
-static void merge_branches(struct stem_checker *c, struct branch *yes, struct branch *no)
-{
-    uint32_t outer = c->names.len;
-    for (int side = 0; side < 2; side++) {
-        struct branch *own = side ? no : yes, *other = side ? yes : no;
-        for (uint32_t i = own->names.len; i-- > 0;) {
-            struct stem_checked_name n = own->names.at[i], *twin = in_branch(other, n.name), *before = NULL;
-            if (twin && side)
-                continue;
-            for (uint32_t k = outer; k-- > 0 && !before;)
-                before = stem_sym_eq(c->names.at[k].name, n.name) ? &c->names.at[k] : NULL;
-            if (before)
-                before->used = true;
-            if (twin) {
-                merge(c, &n, twin, before != NULL);
-            } else if (before) {
-                struct stem_checked_name old = *before;
-                merge(c, &n, &old, true);
-            } else {
-                warn_unused(c, &n);
-                stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, "only in one branch of a `when`"});
-            }
-        }
-    }
-    stem_vec_free(&yes->names);
-    stem_vec_free(&no->names);
-}
-
-static bool mentions_dim(const struct stem_checker *c, const struct stem_x *x)
-{
-    if (!x)
-        return false;
-    if (x->kind == STEM_X_NAME)
-        return stem_global_find(c->m, x->id.name).kind == STEM_G_DIM;
-    for (const struct stem_arg *a = x->args; a; a = a->next)
-        if (mentions_dim(c, a->value))
-            return true;
-    return mentions_dim(c, x->a) || mentions_dim(c, x->b);
-}
-
-static void when(struct stem_checker *c, const struct stem_stmt *s)
-{
-    struct stem_num n = stem_eval(&c->eval, s->expr);
-    if (n.kind == STEM_NUM_INT || n.kind == STEM_NUM_FLOAT)
-        stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "a condition is a comparison, not a number");
-    int truth = n.kind == STEM_NUM_BOOL ? n.truth : -1;
-    if (truth >= 0 && !mentions_dim(c, s->expr)) {
-        c->skipped |= (truth ? s->other : s->body) != NULL;
-        statements(c, truth ? s->body : s->other, false); /* the other branch may make no sense for these consts */
-        return;
-    }
-    bool outer = c->dim_branch;
-    struct branch yes = {{0}}, no = {{0}};
-    uint32_t base = c->names.len;
-    c->dim_branch = true;
-    statements(c, s->body, false);
-    take_branch(c, base, &yes);
-    statements(c, s->other, false);
-    take_branch(c, base, &no);
-    c->dim_branch = outer;
-    merge_branches(c, &yes, &no);
-}
-
-/* ---- repeat ---- */
-
-/* Names from outside that the body binds again go on with the same type. */
-static void carry(struct stem_checker *c, uint32_t base)
-{
-    struct branch b = {{0}};
-    take_branch(c, base, &b);
-    for (uint32_t i = b.names.len; i-- > 0;) {
-        struct stem_checked_name n = b.names.at[i];
-        struct stem_checked_name *before = stem_checker_find(c, n.name);
-        if (!before) {
-            warn_unused(c, &n);
-            stem_vec_push(&c->gone, (struct stem_gone){n.name, n.span, "inside of a `repeat`"});
-            continue;
-        }
-        before->used = true;
-        if (!before->v.bad && !n.v.bad && !stem_type_same(&before->v.type, &n.v.type)) {
-            stem_error(c->m->diags, STEM_E_LOOP_TYPE, n.span, "'%s' is %s here, but began the `repeat` as %s",
-                       stem_name(c->m, n.name), stem_type_text(&c->eval, &n.v.type),
-                       stem_type_text(&c->eval, &before->v.type));
-            stem_diag_label(c->m->diags, before->span, "bound here");
-            n.v.bad = true;
-        }
-        struct stem_checked_name old = *before;
-        merge(c, &n, &old, true);
-    }
-    stem_vec_free(&b.names);
-}
-
-static void repeat(struct stem_checker *c, const struct stem_stmt *s)
-{
-    int64_t count = 1;
-    struct stem_eval e = c->eval;
-    e.dim_value = NULL; /* else the weights could differ from one value of a dim to another */
-    struct stem_dim n = stem_eval_int(&e, s->expr);
-    if (n.n && !stem_dim_value(e.dims, n, &count)) {
-        stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "the count of a `repeat` must be a constant");
-        count = 1;
-    } else if (n.n && (count < 0 || count > STEM_MAX_COUNT)) {
-        stem_error(c->m->diags, STEM_E_BAD_COUNT, s->expr->span,
-                   "%" PRId64 " repetitions; a `repeat` counts from 0 to %d", count, STEM_MAX_COUNT);
-        count = 1;
-    }
-    uint32_t base = c->names.len, n_index = c->indices.v.len;
-    if (s->index.name.n && free_name(c, s->index)) {
-        struct stem_sym unique =
-            stem_intern_printf(c->m->strings, "%s#%u", stem_name(c->m, s->index.name), s->index.span.begin);
-        struct stem_dim d = stem_dim_symbol(c->eval.dims, unique, 0, count > 0 ? count - 1 : 0);
-        stem_vec_push(&c->indices.v, (struct stem_index){s->index.name, d});
-        if (stem_checker_knows(c, s->index.name))
-            stem_error(c->m->diags, STEM_E_REDEFINED, s->index.span, "'%s' is already a value",
-                       stem_name(c->m, s->index.name));
-    }
-    c->repeats++;
-    statements(c, s->body, false);
-    c->repeats--;
-    c->indices.v.len = n_index;
-    carry(c, base);
 }
 
 /* ---- the rest ---- */
@@ -460,13 +283,13 @@ static void statement(struct stem_checker *c, const struct stem_stmt *s, bool to
         break;
     case STEM_S_REGION:
         modifiers(c, &s->mods);
-        statements(c, s->body, false);
+        stem_check_statements(c, s->body, false);
         break;
     case STEM_S_WHEN:
-        when(c, s);
+        stem_check_when(c, s);
         break;
     case STEM_S_REPEAT:
-        repeat(c, s);
+        stem_check_repeat(c, s);
         break;
     case STEM_S_BREAK:
         note_segment(c, s);
@@ -474,13 +297,13 @@ static void statement(struct stem_checker *c, const struct stem_stmt *s, bool to
     case STEM_S_EAGER:
         note_segment(c, s);
         c->eagers++;
-        statements(c, s->body, false);
+        stem_check_statements(c, s->body, false);
         c->eagers--;
         break;
     }
 }
 
-static void statements(struct stem_checker *c, const struct stem_stmt *s, bool top)
+void stem_check_statements(struct stem_checker *c, const struct stem_stmt *s, bool top)
 {
     for (; s; s = s->next)
         statement(c, s, top);
@@ -525,44 +348,77 @@ static void check_states(struct stem_checker *c)
     }
 }
 
-void stem_check_body(struct stem_module *m, uint32_t callable)
+static void check_once(struct stem_checker *c, struct stem_callable *f)
 {
-    struct stem_callable *f = &m->callables.at[callable];
-    struct stem_checker c = {.m = m, .callable = callable};
+    struct stem_module *m = c->m;
+    uint32_t i = 0;
+    for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
+        struct stem_sval v = {.type = f->param_type[i],
+                              .root = {STEM_ROOT_PARAM, i},
+                              .computed = c->callable != m->model,
+                              .bad = f->param_type[i].dtype == STEM_N_DTYPES,
+                              .slice = false};
+        if (!stem_checker_free_name(c, p->id))
+            continue;
+        struct stem_checked_name *old = stem_checker_find(c, p->id.name);
+        if (old)
+            stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
+        stem_checker_bind(c, p->id.name, v, p->id.span);
+    }
+    stem_check_statements(c, f->item->body, true);
+    if (f->n_results && !c->returned)
+        stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
+                   stem_name(m, f->item->id.name));
+    check_inout_params(c, f);
+    check_states(c);
+    leave(c, 0);
+}
+
+/* One walk over the body, with what earlier ones found out about its loops; true if this one found out more. */
+static bool walk(struct stem_module *m, uint32_t callable, struct stem_carries *carries)
+{
+    struct stem_checker c = {.m = m, .callable = callable, .carries = *carries};
     c.eval = (struct stem_eval){.m = m,
                                 .dims = m->dims,
                                 .diags = m->diags,
                                 .dim_value = m->dim_symbols.at,
                                 .indices = &c.indices,
                                 .checker = &c};
-    f->state = STEM_DOING;
-    if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS)
-        return; /* reported */
-    uint32_t i = 0;
-    for (const struct stem_ast_param *p = f->item->params; p; p = p->next, i++) {
-        struct stem_sval v = {.type = f->param_type[i],
-                              .root = {STEM_ROOT_PARAM, i},
-                              .computed = callable != m->model,
-                              .bad = f->param_type[i].dtype == STEM_N_DTYPES,
-                              .slice = false};
-        if (!free_name(&c, p->id))
-            continue;
-        struct stem_checked_name *old = stem_checker_find(&c, p->id.name);
-        if (old)
-            stem_error(m->diags, STEM_E_REDEFINED, p->id.span, "two parameters '%s'", stem_name(m, p->id.name));
-        stem_checker_bind(&c, p->id.name, v, p->id.span);
-    }
-    statements(&c, f->item->body, true);
-    f = &m->callables.at[callable];
-    if (f->n_results && !c.returned)
-        stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
-                   stem_name(m, f->item->id.name));
-    check_inout_params(&c, f);
-    check_states(&c);
-    leave(&c, 0);
-    f->state = STEM_DONE;
+    check_once(&c, &m->callables.at[callable]);
+    *carries = c.carries;
     stem_vec_free(&c.names);
     stem_vec_free(&c.gone);
     stem_vec_free(&c.states);
     stem_vec_free(&c.indices.v);
+    return c.learnt;
+}
+
+static bool has_repeat(const struct stem_stmt *s)
+{
+    for (; s; s = s->next)
+        if (s->kind == STEM_S_REPEAT || has_repeat(s->body) || has_repeat(s->other))
+            return true;
+    return false;
+}
+
+void stem_check_body(struct stem_module *m, uint32_t callable)
+{
+    struct stem_callable *f = &m->callables.at[callable];
+    struct stem_carries carries = {{0}};
+    f->state = STEM_DOING;
+    if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS)
+        return; /* reported */
+    if (has_repeat(f->item->body)) {
+        /* What the first iteration may do, a later one may not: see check_flow.c. Each walk takes what a name carries one
+         * binding further, and few do; what more than these would find is left to the verifier. */
+        struct stem_diags *diags = m->diags;
+        m->diags = stem_diags_new(0);
+        for (int i = 0; i < 20 && walk(m, callable, &carries);)
+            i++;
+        stem_diags_free(m->diags);
+        m->diags = diags;
+    }
+    walk(m, callable, &carries);
+    f->state = STEM_DONE;
+    stem_vec_free(&carries.v);
 }

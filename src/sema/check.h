@@ -22,6 +22,8 @@ struct stem_checked_name {
     struct stem_span span;
     bool used;
     bool conflict; /* two branches bound it to different types */
+    bool carried;  /* stands for what a `repeat` carries on, too, bound at `from` */
+    struct stem_span from;
 };
 
 /* A name that is out of scope: for "bound here, inside of a repeat". */
@@ -41,6 +43,19 @@ struct stem_checked_state {
 #define STEM_STATE_ANY UINT32_MAX
 #define STEM_STATE_FOREIGN (UINT32_MAX - 1)
 
+/* What a name of a `repeat` is at the end of an iteration, and so at the start of the next, beyond what it was before
+ * the loop. */
+struct stem_carry {
+    const struct stem_stmt *loop;
+    struct stem_sym name;
+    struct stem_root root;
+    bool slice;
+    struct stem_span from;
+};
+struct stem_carries {
+    STEM_VEC(struct stem_carry) v;
+};
+
 struct stem_checker {
     struct stem_module *m;
     struct stem_eval eval;
@@ -49,6 +64,8 @@ struct stem_checker {
     STEM_VEC(struct stem_checked_name) names;
     STEM_VEC(struct stem_gone) gone;
     STEM_VEC(struct stem_checked_state) states;
+    struct stem_carries carries;
+    bool learnt;              /* something was added to them */
     uint32_t repeats, eagers; /* around the statement */
     bool dim_branch;          /* within a `when` that a dim decides */
     bool returned;
@@ -65,6 +82,20 @@ void stem_check_unknown(struct stem_checker *c, const struct stem_x *x);
 void stem_checker_wrote(struct stem_checker *c, struct stem_root root);
 struct stem_checked_name *stem_checker_find(struct stem_checker *c, struct stem_sym name);
 void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem_sval v, struct stem_span span);
+
+/* ---- statements (check.c) ---- */
+
+void stem_check_statements(struct stem_checker *c, const struct stem_stmt *s, bool top);
+void stem_checker_warn_unused(struct stem_checker *c, const struct stem_checked_name *n);
+/* A value's name may not be one of a const, dim or index: sizes and tensors never hide each other. */
+bool stem_checker_free_name(struct stem_checker *c, struct stem_ident id);
+
+/* ---- branches and loops (check_flow.c) ---- */
+
+void stem_check_when(struct stem_checker *c, const struct stem_stmt *s);
+void stem_check_repeat(struct stem_checker *c, const struct stem_stmt *s);
+/* Labels the report just made about x with the binding that a loop carries to it, if one does. */
+void stem_check_label_carried(struct stem_checker *c, const struct stem_x *x);
 
 /* ---- expressions (check_expr.c) ---- */
 

@@ -100,12 +100,15 @@ static void check_mode(struct stem_checker *c, const struct stem_arg *a, const s
     bool fine = n->mode == STEM_AST_IN        ? a->mode != STEM_AST_INOUT
                 : n->mode == STEM_AST_CONSUME ? a->mode == STEM_AST_CONSUME || a->mode == STEM_AST_RELEASE
                                               : a->mode == n->mode;
+    uint32_t errors = stem_diags_errors(c->m->diags);
     if (!fine)
         mode_error(c, a, n);
     else if (a->mode == STEM_AST_INOUT)
         may_write(c, a, root);
     else if (a->mode == STEM_AST_RELEASE || a->mode == STEM_AST_CONSUME)
         may_release(c, a, root);
+    if (fine && stem_diags_errors(c->m->diags) != errors)
+        stem_check_label_carried(c, a->value);
 }
 
 /* Whoever writes a part in place must know strides. */
