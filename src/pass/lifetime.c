@@ -147,7 +147,8 @@ static void check_owners(const struct stem_program *p, struct stem_diags *diags)
                 stem_error(diags, STEM_E_RELEASE_OWNED, o->span,
                            "'%s' releases '%s', which is %s: its owner frees it",
                            stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind]);
-            if ((o->mode == STEM_MODE_CONSUME && (b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_WEIGHT)) ||
+            bool kept = b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_WEIGHT || b->kind == STEM_BUFFER_STATE;
+            if ((o->mode == STEM_MODE_CONSUME && kept) ||
                 (o->mode == STEM_MODE_INOUT && b->kind == STEM_BUFFER_WEIGHT))
                 stem_error(diags, STEM_E_OVERWRITES_OWNED, o->span, "'%s' may overwrite '%s', which is %s",
                            stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind]);
