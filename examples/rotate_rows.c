@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The extern function of extern_function.stem: row i of the result is row (i + by) % T of x.
- *   cc -shared -fPIC -I RUNTIME rotate_rows.c -o rotate_rows.so      RUNTIME: where mainstem_rt.h is
+ *   cc -shared -fPIC -I RUNTIME rotate_rows.c -o rotate_rows.so      RUNTIME: where mainstem_rt.h is; here runtime/
  */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -25,6 +25,7 @@ awk '/^```stem$/ { getline; file = $2; sub(";", ".stem", file); print >file; nex
     "$SRCDIR/docs/tutorial.md"
 "$MAINSTEM" compile -q two.stem -o . --emit=trace || exit 99
 cp two.trace.json two.json
+${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o rotate_rows.so examples/rotate_rows.c || exit 99
 
 n=0 failed=0
 while read -r line; do
