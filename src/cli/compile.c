@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ast/ast.h"
+#include "base/source.h"
 #include "cli/cli.h"
 #include "costs/costs.h"
 #include "pass/order.h"
@@ -149,8 +150,25 @@ static bool is_drawing(const char *path)
     return !strcmp(begin, "digraph");
 }
 
+/* Standard input can be read once, and a command may compile its program several times. */
+static void take_standard_input(struct stem_compile_args *a)
+{
+    static const struct stem_source *text;
+    const char *why;
+    if (strcmp(a->path, "-"))
+        return;
+    if (!text)
+        text = stem_source_read(stem_arena_new(), a->path, &why);
+    if (!text)
+        return; /* the compiler fails in the same way, and says so */
+    a->path = text->path;
+    a->text = text->text;
+    a->len = text->len;
+}
+
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
+    take_standard_input(&c->args);
     if (is_drawing(c->args.path)) {
         stem_cli_error("'%s' is a graph in DOT: 'mainstem lanes' reads it", c->args.path);
         *status = STEM_EXIT_USAGE;

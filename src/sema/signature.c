@@ -97,6 +97,13 @@ static bool cxx_keyword(const char *name)
     return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text);
 }
 
+/* Macros of the headers that every kernel is compiled with: a parameter of that name would vanish. */
+static bool is_macro(const char *name)
+{
+    static const char *const words[] = {"EOF", "FLT_MAX", "FLT_MIN", "HUGE_VAL", "INFINITY", "INT_MAX", "INT_MIN", "NAN", "NULL"};
+    return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text) || !strncmp(name, "STEM_", 5);
+}
+
 /* Operands and scalars are parameters of the CUDA C function that a body becomes. */
 static void kernel_names(struct stem_module *m, const struct stem_ast_param *p)
 {
@@ -105,6 +112,9 @@ static void kernel_names(struct stem_module *m, const struct stem_ast_param *p)
         if (cxx_keyword(name))
             stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
                        "'%s' is a keyword of CUDA C++, which the body is written in", name);
+        else if (is_macro(name))
+            stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
+                       "'%s' is a macro where the body is compiled: give it another name", name);
         else if (!strncmp(name, "__", 2))
             stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
                        "'%s' begins with two underscores, as CUDA C++'s own names do", name);

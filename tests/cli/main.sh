@@ -161,6 +161,9 @@ done
 expect 0 'streams +2 .*main 4 ops, side 3 ops' compile "$work/readme.stem"
 
 # ---- NVRTC compiles once ----
+check 'standard input is read once for all that a command compiles' \
+    sh -c '"$1" run - --device=cpu <"$2" >"$3/stdin" && "$1" diff - --to=--one-stream <"$4" >"$3/diff"; [ $? = 4 ] && grep -q "bit for bit" "$3/stdin"' \
+    sh "$MAINSTEM" "$SRCDIR/examples/inline_kernel.stem" "$work" "$SRCDIR/examples/qkv_three_streams.stem"
 if MAINSTEM_DEBUG=cache "$MAINSTEM" compile "$SRCDIR/examples/inline_kernel.stem" -q -o "$work/c" >"$work/first" 2>&1; then
     check 'a cubin was written' test -s "$work/c/inline_kernel.sm_90.cubin"
     MAINSTEM_DEBUG=cache "$MAINSTEM" compile "$SRCDIR/examples/inline_kernel.stem" -q -o "$work/c" >"$work/second" 2>&1
