@@ -34,7 +34,7 @@ struct header {
     uint64_t unused;
 };
 
-enum { MAX_ENTRY = 1 << 30, STALE_SECONDS = 3600 /* no write takes that long */ };
+enum { MAX_ENTRY = 1 << 30, STALE_SECONDS = 3600 /* no write and no compiler takes that long */ };
 
 #define TEMPORARY ".new-"
 
@@ -171,14 +171,13 @@ static void make_dirs(const char *dir)
     free(path);
 }
 
-/* Removes what writers that were killed left behind. */
-static void sweep(const char *dir)
+void stem_cache_sweep(const char *dir, const char *prefix)
 {
     DIR *d = opendir(dir);
     const struct dirent *e;
     struct stat st;
     while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) && !fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
+        if (!strncmp(e->d_name, prefix, strlen(prefix)) && !fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
             S_ISREG(st.st_mode) && st.st_mtime < time(NULL) - STALE_SECONDS)
             unlinkat(dirfd(d), e->d_name, 0);
     if (d)
@@ -194,7 +193,7 @@ struct bytes {
 static void write_file(const char *dir, char *path, const struct bytes *piece, size_t n, const struct stem_log *log)
 {
     make_dirs(dir);
-    sweep(dir);
+    stem_cache_sweep(dir, TEMPORARY);
     char *temporary = stem_format("%s/" TEMPORARY "XXXXXX", dir);
     int fd = path && temporary ? mkostemp(temporary, O_CLOEXEC) : -1;
     bool ok = fd >= 0;

@@ -17,6 +17,9 @@ struct stem_cache_key stem_cache_key(const char *source, uint32_t arch, const ch
                                      uint32_t n_options, int nvrtc_major, int nvrtc_minor);
 /* Directory by the rule of struct stem_compiler_options; malloc'd, or NULL if there is none. */
 char *stem_cache_dir(const char *chosen);
+/* Removes the files of a directory whose names begin with `prefix` and that are older than an hour: what writers that were
+ * killed left behind. */
+void stem_cache_sweep(const char *dir, const char *prefix);
 /* True if an intact entry was read into *out. */
 bool stem_cache_read(const char *dir, struct stem_cache_key key, struct stem_cubin *out, const struct stem_log *log);
 /* A line of text under a name, "" if there is none; malloc'd, or NULL when out of memory. */

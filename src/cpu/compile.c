@@ -5,7 +5,6 @@
  * else is writing. Behind each stands its checksum (to the loader that is nothing), since mapping a damaged object ends
  * the process.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -14,19 +13,18 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "cpu/device.h"
+#include "runtime/cache.h"
 
 extern char **environ;
 
 #define DIRECTORY_SPACE 4096
 #define PATH_SPACE 4160
 #define TEMPORARY "tmp-"
-#define STALE_SECONDS 3600 /* no compiler takes that long */
 #define MAX_ARGS 24
 #define MAX_LOG 2000 /* bytes of the compiler's messages that are passed on */
 
@@ -55,20 +53,6 @@ static bool cache_directory(uint32_t nr, char *path)
     else
         snprintf(path, DIRECTORY_SPACE, "/tmp/mainstem-%u/cpu", (unsigned)getuid());
     return make_directories(path) && access(path, W_OK) == 0;
-}
-
-/* Removes what processes that were killed left behind. */
-static void sweep(const char *directory)
-{
-    DIR *d = opendir(directory);
-    const struct dirent *e;
-    struct stat s;
-    while (d && (e = readdir(d)))
-        if (!strncmp(e->d_name, TEMPORARY, strlen(TEMPORARY)) && !fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) &&
-            s.st_mtime < time(NULL) - STALE_SECONDS)
-            (void)unlinkat(dirfd(d), e->d_name, 0);
-    if (d)
-        closedir(d);
 }
 
 /* ---- checksums ---- */
@@ -259,7 +243,7 @@ static enum outcome make_object(const char *directory, const char *path, const c
                                 char **error)
 {
     char stem[PATH_SPACE], fresh[PATH_SPACE + 8];
-    sweep(directory);
+    stem_cache_sweep(directory, TEMPORARY);
     snprintf(stem, sizeof stem, "%s/" TEMPORARY "XXXXXX", directory);
     int fd = mkstemp(stem);
     if (fd < 0) {
