@@ -158,7 +158,7 @@ static void attributes(struct stem_expander *x, const struct stem_op_def *def, c
                 attribute(x, &def->attrs[i], a->value, &attrs[i]);
 }
 
-/* What is written at the call, as far as it matters to a parameter of mode `need`. */
+/* The operand of value v for a parameter of mode `need`, with the mode that is written at the call as far as it matters to that. */
 static struct stem_input operand(const struct stem_expander *x, const struct stem_arg *a, enum stem_mode need,
                                  struct stem_value_id v)
 {
