@@ -132,16 +132,10 @@ __device__ __forceinline__ void stem_index_scores(const E *q, const W *w, const 
     stem_attention_walk<> walk(lens, tokens, 1, most, STEM_INDEX_UNIT, gridDim.x, false);
     stem_wait();
     stem_launch_dependents();
-#pragma unroll 1
-    while (walk.step()) {
-        if (walk.from >= walk.to)
-            continue;
-        b.table = table + (long long)walk.token * max_pages;
-        b.from = walk.from;
-        b.to = walk.to;
-        b.begin(q + (long long)walk.token * HEADS * WIDTH, w + (long long)walk.token * HEADS, warp);
-        b.run(warp, y + (long long)walk.token * most);
-    }
+    stem_index_shares(walk, b, table, max_pages, [&](long long token) {
+        b.begin(q + token * HEADS * WIDTH, w + token * HEADS, warp);
+        b.run(warp, y + token * most);
+    });
     stem_index_pad(length, lens, y, tokens, most);
 }
 

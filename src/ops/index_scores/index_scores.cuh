@@ -28,6 +28,22 @@ __device__ __forceinline__ void stem_index_pad(int length, const int *lens, floa
     }
 }
 
+/* Goes through a walk's shares: each is given to run(token) with its page table and positions in b. */
+template <class Block, class Run>
+__device__ __forceinline__ void stem_index_shares(stem_attention_walk<> &walk, Block &b, const int *table, int max_pages,
+                                                  const Run &run)
+{
+#pragma unroll 1
+    while (walk.step()) {
+        if (walk.from >= walk.to)
+            continue;
+        b.table = table + (long long)walk.token * max_pages;
+        b.from = walk.from;
+        b.to = walk.to;
+        run((long long)walk.token);
+    }
+}
+
 /* Any type and width: a warp for each position, 8 a block. */
 template <class E, class W, int HEADS, int WIDTH, int PAGE>
 __device__ __forceinline__ void stem_index_scores_plain(const E *q, const W *w, const E *cache, const int *table,

@@ -137,15 +137,8 @@ __device__ __forceinline__ void stem_index_wide(const E *q, const W *w, const E 
     stem_attention_walk<> walk(lens, tokens, 1, most, 64, gridDim.x * GROUPS, false, blockIdx.x * GROUPS + b.group);
     stem_wait();
     stem_launch_dependents();
-#pragma unroll 1
-    while (walk.step()) {
-        if (walk.from >= walk.to)
-            continue;
-        b.table = table + (long long)walk.token * max_pages;
-        b.from = walk.from;
-        b.to = walk.to;
-        b.run(q + (long long)walk.token * 64 * WIDTH, w + (long long)walk.token * 64, y + (long long)walk.token * most);
-    }
+    stem_index_shares(walk, b, table, max_pages,
+                      [&](long long token) { b.run(q + token * 64 * WIDTH, w + token * 64, y + token * most); });
     stem_index_pad(length, lens, y, tokens, most);
 }
 
