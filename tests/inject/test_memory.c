@@ -17,10 +17,13 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
 void *__real_realloc(void *p, size_t bytes);
 void __real_free(void *p);
+/* Visible, since the linker wraps the references of shared libraries, too (those of a sanitizer). */
+#pragma GCC visibility push(default)
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *p, size_t bytes);
 void __wrap_free(void *p);
+#pragma GCC visibility pop
 
 static struct {
     bool on, all; /* all: also whatever comes after the one that fails */
