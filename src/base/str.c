@@ -7,29 +7,46 @@
 #include <string.h>
 #include <strings.h>
 
-#define uthash_malloc(n) stem_xmalloc(n)
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/arena.h"
 #include "base/vec.h"
-#include <uthash.h>
 
-struct entry {
-    const char *text;
-    uint32_t n;
-    UT_hash_handle hh;
+/* Open addressing, at most half full. The hash beside the symbol saves the look at the text of all but a few others: a deep
+ * model has a hundred thousand names, and that look is what takes time. */
+struct slot {
+    uint32_t hash, n; /* n 0: free */
+};
+
+struct text {
+    const char *at;
+    size_t len;
 };
 
 struct stem_strtab {
     struct stem_arena *arena;
-    struct entry *by_text;
-    STEM_VEC(const char *) text;
+    struct slot *slot;
+    uint32_t mask; /* slots less one */
+    STEM_VEC(struct text) text;
 };
+
+enum { FIRST_SLOTS = 64 };
+
+static struct slot *new_slots(uint32_t n)
+{
+    struct slot *s = stem_xmalloc(n * sizeof *s);
+    return memset(s, 0, n * sizeof *s);
+}
 
 struct stem_strtab *stem_strtab_new(void)
 {
     struct stem_strtab *t = stem_xmalloc(sizeof *t);
     memset(t, 0, sizeof *t);
     t->arena = stem_arena_new();
-    stem_vec_push(&t->text, "");
+    t->slot = new_slots(FIRST_SLOTS);
+    t->mask = FIRST_SLOTS - 1;
+    stem_vec_push(&t->text, (struct text){"", 0});
     return t;
 }
 
@@ -37,26 +54,42 @@ void stem_strtab_free(struct stem_strtab *t)
 {
     if (!t)
         return;
-    HASH_CLEAR(hh, t->by_text);
+    free(t->slot);
     stem_vec_free(&t->text);
     stem_arena_free(t->arena);
     free(t);
+}
+
+static void grow(struct stem_strtab *t)
+{
+    uint32_t old = t->mask + 1;
+    struct slot *slot = new_slots(2 * old);
+    t->mask = 2 * old - 1;
+    for (uint32_t k = 0; k < old; k++) {
+        uint32_t i = t->slot[k].hash & t->mask;
+        while (slot[i].n)
+            i = (i + 1) & t->mask;
+        slot[i] = t->slot[k];
+    }
+    free(t->slot);
+    t->slot = slot;
 }
 
 struct stem_sym stem_intern_n(struct stem_strtab *t, const char *s, size_t n)
 {
     if (n == 0)
         return (struct stem_sym){0};
-    struct entry *e = NULL;
-    HASH_FIND(hh, t->by_text, s, n, e);
-    if (!e) {
-        e = STEM_NEW(t->arena, struct entry);
-        e->text = stem_arena_strndup(t->arena, s, n);
-        e->n = t->text.len;
-        stem_vec_push(&t->text, e->text);
-        HASH_ADD_KEYPTR(hh, t->by_text, e->text, n, e);
+    uint32_t hash = (uint32_t)XXH3_64bits(s, n), i = hash & t->mask;
+    for (; t->slot[i].n; i = (i + 1) & t->mask) {
+        const struct text *text = &t->text.at[t->slot[i].n];
+        if (t->slot[i].hash == hash && text->len == n && !memcmp(text->at, s, n))
+            return (struct stem_sym){t->slot[i].n};
     }
-    return (struct stem_sym){e->n};
+    t->slot[i] = (struct slot){hash, t->text.len};
+    stem_vec_push(&t->text, (struct text){stem_arena_strndup(t->arena, s, n), n});
+    if (t->text.len > t->mask / 2)
+        grow(t);
+    return (struct stem_sym){t->text.len - 1};
 }
 
 struct stem_sym stem_intern(struct stem_strtab *t, const char *s)
@@ -85,7 +118,7 @@ struct stem_sym stem_intern_printf(struct stem_strtab *t, const char *fmt, ...)
 
 const char *stem_sym_str(const struct stem_strtab *t, struct stem_sym s)
 {
-    return t->text.at[s.n];
+    return t->text.at[s.n].at;
 }
 
 static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)

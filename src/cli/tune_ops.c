@@ -86,7 +86,7 @@ static bool add_op(struct tune *t, struct tune_program *p, uint32_t variant, uin
     if (first) {
         struct tune_op o = {.key = stem_arena_strdup(t->arena, key), .program = p, .variant = variant, .op = index, .n_sets = 1,
                             .stale = true, .entry = stem_costs_find(t->table, key)};
-        o.kernel = stem_cost_kernel(program, op, &t->options->target, a);
+        o.kernel = stem_cost_kernel(program, op, &t->options->target);
         if (o.entry != STEM_NONE && t->table->entries.at[o.entry].kernel == o.kernel) {
             const struct stem_cost_entry *e = &t->table->entries.at[o.entry];
             o.us = e->early_us > 0 ? e->early_us : e->us;

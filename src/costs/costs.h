@@ -66,8 +66,7 @@ void stem_costs_put_pair(struct stem_cost_gpu *g, struct stem_cost_pair p);
  * place. In the arena. */
 const char *stem_cost_key(const struct stem_program *p, const struct stem_op *op, struct stem_arena *a);
 /* Hash of what the op is lowered to: code, the headers it uses, launch shape. 0: nothing that can be measured. */
-uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
-                          struct stem_arena *a);
+uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t);
 
 /* ---- files (read.c, write.c) ---- */
 

@@ -89,8 +89,7 @@ static uint64_t done(const XXH3_state_t *h)
     return sum ? sum : 1;
 }
 
-uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
-                          struct stem_arena *a)
+uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t)
 {
     XXH3_state_t h;
     XXH3_64bits_reset(&h);
@@ -106,7 +105,7 @@ uint64_t stem_cost_kernel(const struct stem_program *p, const struct stem_op *op
     }
     if (op->class != STEM_OP_BUILTIN || !op->def->lower)
         return 0;
-    struct stem_lowered l = stem_op_lower(p, op, t, a);
+    struct stem_lowered l = stem_op_lower(p, op, t)->l;
     if (l.work == STEM_WORK_MATMUL) { /* of whatever version it is: the table is of one machine */
         hash_text(&h, "cuBLASLt");
         return done(&h);

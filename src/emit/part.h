@@ -11,11 +11,11 @@ struct emitter {
     struct stem_plan *plan;
     const struct stem_options *options;
     struct stem_arena *arena; /* for the whole emission */
-    struct stem_arena *lowering; /* emptied every few ops: what `lower` returns is copied at once */
-    uint32_t lowered;
     struct stem_cuda *cuda;
     struct stem_strtab *texts;         /* each distinct text is stored in the plan once */
     STEM_VEC(const char *) text;       /* by symbol of `texts` */
+    STEM_VEC(const char *) symbol;     /* plan texts, by symbol of this table of a program */
+    const struct stem_strtab *symbols_of;
     STEM_VEC(const char *) resources;  /* plan texts */
     STEM_VEC(struct stem_plan_extern) externs;
 };
@@ -26,6 +26,7 @@ struct part {
     const struct stem_program *p;
     struct stem_plan_variant *v;
     uint32_t *buffer;    /* plan index of each program buffer, STEM_NONE: not in the plan */
+    STEM_VEC(struct stem_plan_op) lowered; /* by number of a lowering: what its ops have in common, no kind: not there yet */
     uint32_t *position;  /* plan index of each program op, STEM_NONE: dead */
     uint32_t *event;     /* of each program op, STEM_NONE: none is recorded after it */
     uint32_t *fork;      /* event at the start of each segment, STEM_NONE: none */

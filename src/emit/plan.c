@@ -40,9 +40,18 @@ static const char *plan_text(struct emitter *e, const char *s)
     return e->text.at[y.n];
 }
 
+/* By its number: names of ops and buffers are many, and each is needed a few times only. Programs of one emission mostly have one
+ * table of strings; texts that are compared by address are plan_text's. */
 static const char *plan_sym(struct emitter *e, const struct stem_program *p, struct stem_sym s)
 {
-    return plan_text(e, stem_sym_str(p->strings, s));
+    if (e->symbols_of != p->strings)
+        stem_vec_clear(&e->symbol);
+    e->symbols_of = p->strings;
+    while (e->symbol.len <= s.n)
+        stem_vec_push(&e->symbol, NULL);
+    if (!e->symbol.at[s.n] && !(e->symbol.at[s.n] = stem_plan_strdup(e->plan, stem_sym_str(p->strings, s))))
+        stem_out_of_memory();
+    return e->symbol.at[s.n];
 }
 
 /* ---- buffers ---- */
@@ -205,26 +214,42 @@ static void emit_constants(struct part *t, const struct stem_op *op, struct stem
     o->n_scalars = n_scalars;
 }
 
+static void emit_lowered(struct part *t, const struct stem_op *op, struct stem_plan_op *o, const struct stem_lowered *l)
+{
+    o->kind = plan_text(t->e, op->def->name);
+    o->work = l->work;
+    if (l->work == STEM_WORK_LAUNCH) {
+        o->kernel = stem_cuda_builtin(t->e->cuda, l);
+        memcpy(o->grid, l->grid, sizeof o->grid);
+        memcpy(o->block, l->block, sizeof o->block);
+        o->smem = l->smem;
+    }
+    o->memset_value = l->memset_value;
+    emit_constants(t, op, o, l->scalars, l->n_scalars);
+}
+
+/* Ops with one lowering are the same in the plan, but for where they are and what they work on. */
 static void emit_builtin(struct part *t, const struct stem_op *op, struct stem_plan_op *o)
 {
-    struct emitter *e = t->e;
-    if (++e->lowered % 64 == 0) {
-        stem_arena_free(e->lowering);
-        e->lowering = stem_arena_new();
-    }
     if (!op->def->lower)
         stem_emit_bug("the op '%s' cannot be lowered", op->def->name);
-    struct stem_lowered l = stem_op_lower(t->p, op, &e->options->target, e->lowering);
-    o->kind = plan_text(e, op->def->name);
-    o->work = l.work;
-    if (l.work == STEM_WORK_LAUNCH) {
-        o->kernel = stem_cuda_builtin(e->cuda, &l);
-        memcpy(o->grid, l.grid, sizeof o->grid);
-        memcpy(o->block, l.block, sizeof o->block);
-        o->smem = l.smem;
-    }
-    o->memset_value = l.memset_value;
-    emit_constants(t, op, o, l.scalars, l.n_scalars);
+    const struct stem_lowering *lowering = stem_op_lower(t->p, op, &t->e->options->target);
+    while (t->lowered.len <= lowering->number)
+        stem_vec_push(&t->lowered, (struct stem_plan_op){0});
+    struct stem_plan_op *like = &t->lowered.at[lowering->number];
+    if (!like->kind)
+        emit_lowered(t, op, like, &lowering->l);
+    o->kind = like->kind;
+    o->work = like->work;
+    o->kernel = like->kernel;
+    memcpy(o->grid, like->grid, sizeof o->grid);
+    memcpy(o->block, like->block, sizeof o->block);
+    o->smem = like->smem;
+    o->memset_value = like->memset_value;
+    o->attrs = like->attrs;
+    o->n_attrs = like->n_attrs;
+    o->scalars = like->scalars;
+    o->n_scalars = like->n_scalars;
 }
 
 static void emit_call(struct part *t, const struct stem_op *op, struct stem_plan_op *o)
@@ -233,7 +258,7 @@ static void emit_call(struct part *t, const struct stem_op *op, struct stem_plan
     const struct stem_decl *d = &t->p->decls.at[op->decl];
     const char *name = stem_sym_str(t->p->strings, d->name);
     bool kernel = op->class == STEM_OP_KERNEL;
-    o->kind = plan_text(e, stem_arena_printf(e->lowering, "%s:%s", kernel ? "kernel" : "extern", name));
+    o->kind = plan_text(e, stem_sym_str(e->texts, stem_intern_printf(e->texts, "%s:%s", kernel ? "kernel" : "extern", name)));
     o->work = kernel ? STEM_WORK_LAUNCH : STEM_WORK_EXTERN;
     if (kernel) {
         o->kernel = stem_cuda_inline(e->cuda, t->p, d, op->block[0] * op->block[1] * op->block[2], op->smem);
@@ -268,7 +293,7 @@ static void emit_op(struct part *t, uint32_t position)
     if (op->programmatic)
         stem_cuda_early(t->e->cuda);
     if (op->resource.n)
-        o->resource = resource_index(t->e, plan_sym(t->e, t->p, op->resource));
+        o->resource = resource_index(t->e, plan_text(t->e, stem_sym_str(t->p->strings, op->resource)));
     emit_operands(t, op, o);
     if (op->class == STEM_OP_BUILTIN)
         emit_builtin(t, op, o);
@@ -314,6 +339,7 @@ static void emit_variant(struct emitter *e, const struct stem_program *p, struct
     v->total_us = p->sched.total_us;
     v->floor_us = p->sched.floor_us;
     v->schedule_us = p->sched.schedule_us;
+    stem_vec_free(&t.lowered);
     if (v->slab_bytes > e->plan->slab_bytes)
         e->plan->slab_bytes = v->slab_bytes;
 }
@@ -406,7 +432,7 @@ struct stem_plan *stem_emit_plan(const struct stem_program *const *programs, uin
         stem_emit_bug("no program to emit");
     check_same(programs, n);
     struct emitter e = {.plan = stem_plan_new(), .options = options, .arena = stem_arena_new(),
-                        .lowering = stem_arena_new(), .cuda = stem_cuda_new(), .texts = stem_strtab_new()};
+                        .cuda = stem_cuda_new(), .texts = stem_strtab_new()};
     if (!e.plan)
         stem_out_of_memory();
     emit_shared(&e, programs[0]);
@@ -420,9 +446,9 @@ struct stem_plan *stem_emit_plan(const struct stem_program *const *programs, uin
     stem_cuda_free(e.cuda);
     stem_strtab_free(e.texts);
     stem_vec_free(&e.text);
+    stem_vec_free(&e.symbol);
     stem_vec_free(&e.resources);
     stem_vec_free(&e.externs);
-    stem_arena_free(e.lowering);
     stem_arena_free(e.arena);
     return e.plan;
 }

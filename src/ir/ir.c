@@ -9,6 +9,7 @@ struct stem_program *stem_program_new(struct stem_strtab *strings, const struct 
     struct stem_program *p = stem_xmalloc(sizeof *p);
     memset(p, 0, sizeof *p);
     p->arena = stem_arena_new();
+    p->lowerings = stem_lowerings_new();
     p->strings = strings;
     p->source = source;
     stem_vec_push(&p->streams, (struct stem_stream_decl){stem_intern(strings, "main"), 0});
@@ -44,6 +45,7 @@ void stem_program_free(struct stem_program *p)
     stem_vec_free(&p->streams);
     stem_vec_free(&p->segments);
     stem_vec_free(&p->layers);
+    stem_lowerings_free(p->lowerings);
     stem_arena_free(p->arena);
     free(p);
 }
@@ -93,15 +95,4 @@ void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, st
     for (uint32_t i = 0; i < op->n_in && i < 32; i++)
         if (t[i].buffer != STEM_NONE && p->buffers.at[t[i].buffer].kind == STEM_BUFFER_WEIGHT)
             c->constant |= 1u << i;
-}
-
-struct stem_lowered stem_op_lower(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
-                                  struct stem_arena *a)
-{
-    struct stem_tensor tensor[2 * STEM_MAX_OPERANDS];
-    struct stem_concrete c;
-    struct stem_lowered l = {0};
-    stem_op_concrete(p, op, tensor, &c);
-    op->def->lower(&c, t, a, &l);
-    return l;
 }

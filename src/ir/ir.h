@@ -231,6 +231,7 @@ struct stem_program {
     STEM_VEC(struct stem_segment) segments;    /* at least one */
     STEM_VEC(struct stem_sym) layers;          /* layer instance names, by instance number: "moe[3]" */
     struct stem_schedule sched;
+    struct stem_lowerings *lowerings; /* those made so far, which no result depends on */
     uint32_t state; /* bits of enum stem_fact: what the passes have established */
 };
 
@@ -263,9 +264,18 @@ struct stem_tensor stem_operand_tensor(const struct stem_program *p, const struc
 /* Fills `c` for a BUILTIN op; `t` needs room for STEM_MAX_OPERANDS tensors. */
 void stem_op_concrete(const struct stem_program *p, const struct stem_op *op, struct stem_tensor *t,
                       struct stem_concrete *c);
-/* How a BUILTIN op that has a lowering runs on the target. */
-struct stem_lowered stem_op_lower(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
-                                  struct stem_arena *a);
+
+/* ---- lowerings (lower.c) ---- */
+
+struct stem_lowering {
+    struct stem_lowered l;
+    uint32_t number; /* from 0 on, as they were made; ops with the same one have the same attributes, too */
+};
+/* How a BUILTIN op that has a lowering runs on the target. Ops that differ in nothing that a lowering may look at have one
+ * between them, kept by the program; it stays until the next call. */
+const struct stem_lowering *stem_op_lower(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t);
+struct stem_lowerings *stem_lowerings_new(void);
+void stem_lowerings_free(struct stem_lowerings *m);
 
 /* ---- the textual form (print.c, read.c); printing what was read gives the same bytes ---- */
 

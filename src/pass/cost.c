@@ -24,7 +24,7 @@ enum stem_known stem_cost_find(const struct stem_program *p, const struct stem_o
     struct stem_arena *a = stem_arena_new();
     *entry = stem_costs_find(o->costs, key ? key : stem_cost_key(p, op, a));
     enum stem_known k = *entry == STEM_NONE ? STEM_COST_UNKNOWN : STEM_COST_KNOWN;
-    if (k == STEM_COST_KNOWN && o->costs->entries.at[*entry].kernel != stem_cost_kernel(p, op, &o->target, a))
+    if (k == STEM_COST_KNOWN && o->costs->entries.at[*entry].kernel != stem_cost_kernel(p, op, &o->target))
         k = STEM_COST_STALE;
     stem_arena_free(a);
     return k;

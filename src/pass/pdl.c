@@ -26,15 +26,14 @@ struct launch {
     uint32_t early;
 };
 
-static struct launch launch_of(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t,
-                               struct stem_arena *a)
+static struct launch launch_of(const struct stem_program *p, const struct stem_op *op, const struct stem_target *t)
 {
     if (op->class == STEM_OP_KERNEL)
         return (struct launch){.kernel = true, .waits = p->decls.at[op->decl].waits};
     if (op->class == STEM_OP_EXTERN || !op->def->lower)
         return (struct launch){0};
-    struct stem_lowered l = stem_op_lower(p, op, t, a);
-    return (struct launch){l.work == STEM_WORK_LAUNCH, l.waits, l.ahead, l.early};
+    const struct stem_lowered *l = &stem_op_lower(p, op, t)->l;
+    return (struct launch){l->work == STEM_WORK_LAUNCH, l->waits, l->ahead, l->early};
 }
 
 /* Had all that wrote the operands in `early` of op `to` completed when op `before` had waited? */
@@ -73,7 +72,6 @@ static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
     struct stem_op_id sure[STEM_MAX_STREAMS]; /* what precedes this one has completed when the stream's next op starts */
     const struct stem_hb *hb = stem_hb_new(ctx->scratch, p, false);
     const uint32_t *first_dep = first_deps(p, ctx->scratch);
-    struct stem_arena *lowering = stem_arena_new(); /* emptied every few ops */
     uint32_t segment = STEM_NONE;
     for (uint32_t i = 0; i < p->sched.order.len; i++) {
         struct stem_op_id id = p->sched.order.at[i];
@@ -81,19 +79,14 @@ static void choose(struct stem_program *p, struct stem_pass_ctx *ctx)
         for (uint32_t s = 0; op->segment != segment && s < p->streams.len; s++)
             last[s] = sure[s] = STEM_NO_OP;
         segment = op->segment;
-        struct launch l = launch_of(p, op, t, lowering);
+        struct launch l = launch_of(p, op, t);
         struct stem_op_id *before = &last[op->stream.n];
         op->programmatic = l.kernel && l.waits && before->n != STEM_NONE &&
                            early_is_old(p, hb, first_dep, id, l.early, sure[op->stream.n]);
         *before = l.kernel ? id : STEM_NO_OP;
         if (!l.ahead || !op->programmatic)
             sure[op->stream.n] = id;
-        if (i % 64 == 63) {
-            stem_arena_free(lowering);
-            lowering = stem_arena_new();
-        }
     }
-    stem_arena_free(lowering);
 }
 
 void stem_pdl_build(struct stem_program *p, struct stem_pass_ctx *ctx)

@@ -56,14 +56,13 @@ static struct stem_op_id longer(const struct stem_program *p, const struct stem_
     return STEM_NO_OP;
 }
 
-static void decide(struct stem_program *p, struct stem_op_id id, struct stem_op_id other, struct stem_pass_ctx *ctx,
-                   struct stem_arena *a)
+static void decide(struct stem_program *p, struct stem_op_id id, struct stem_op_id other, struct stem_pass_ctx *ctx)
 {
     struct stem_op *op = stem_op_at(p, id);
     const struct stem_target *t = &ctx->options->target;
-    struct stem_lowered all = stem_op_lower(p, op, t, a);
+    struct stem_lowered all = stem_op_lower(p, op, t)->l;
     op->shares = true;
-    struct stem_lowered half = stem_op_lower(p, op, t, a);
+    struct stem_lowered half = stem_op_lower(p, op, t)->l;
     op->shares = half.smem != all.smem || half.grid[0] != all.grid[0];
     if (op->shares)
         stem_remark(ctx->diags, "room", op->span,
@@ -84,9 +83,7 @@ static bool run(struct stem_program *p, struct stem_pass_ctx *ctx)
         const struct stem_op *op = stem_op_at(p, id);
         if (op->class != STEM_OP_BUILTIN || !op->def->can_share || (other = longer(p, hb, at, id)).n == STEM_NONE)
             continue;
-        struct stem_arena *lowering = stem_arena_new();
-        decide(p, id, other, ctx, lowering);
-        stem_arena_free(lowering);
+        decide(p, id, other, ctx);
     }
     return true;
 }

@@ -314,7 +314,7 @@ static void measured_costs(void)
     struct stem_arena *arena = stem_arena_new();
     const struct stem_op *op = &c->programs[0]->ops.at[0];
     struct stem_cost_entry e = {.key = stem_cost_key(c->programs[0], op, arena), .us = 77, .early_us = 55};
-    e.kernel = stem_cost_kernel(c->programs[0], op, &a.options.target, arena);
+    e.kernel = stem_cost_kernel(c->programs[0], op, &a.options.target);
     stem_costs_put(costs, stem_costs_gpu(costs, "one", 90), e);
     struct stem_out table = {0};
     stem_costs_write(costs, &table);

@@ -52,6 +52,10 @@ UNIT_TESTS += %D%/test_costs
 %C%_test_costs_SOURCES = %D%/test_costs.c %D%/unit.h
 %C%_test_costs_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_lower
+%C%_test_lower_SOURCES = %D%/test_lower.c %D%/unit.h
+%C%_test_lower_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_fuse
 %C%_test_fuse_SOURCES = %D%/test_fuse.c %D%/unit.h tests/prop/flow.c tests/prop/flow.h
 %C%_test_fuse_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop

@@ -33,6 +33,12 @@ static void symbols(void)
         stem_intern_printf(t, "s%d", i);
     UNIT_SAME_TEXT(stem_sym_str(t, b), "beta");
     UNIT_SAME_TEXT(stem_sym_str(t, stem_intern(t, "s4999")), "s4999");
+    for (int i = 0; i < 5000; i++)
+        CU_ASSERT_EQUAL_FATAL(stem_intern_printf(t, "s%d", i).n, 3 + (uint32_t)i);
+    CU_ASSERT_EQUAL(stem_intern(t, "beta").n, b.n);
+    struct stem_sym bytes = stem_intern_n(t, "a\0b", 3), others = stem_intern_n(t, "a\0c", 3); /* emitters intern bytes, too */
+    CU_ASSERT(!stem_sym_eq(bytes, others) && !stem_sym_eq(bytes, stem_intern(t, "a")));
+    CU_ASSERT(stem_sym_eq(bytes, stem_intern_n(t, "a\0b", 3)) && !memcmp(stem_sym_str(t, bytes), "a\0b", 4));
     stem_strtab_free(t);
 }
 

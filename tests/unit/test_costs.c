@@ -163,11 +163,11 @@ static void keys(void)
     struct stem_target t = stem_options_default().target;
     UNIT_SAME_TEXT(stem_cost_key(p, norm, a), "rmsnorm(bf16[4,512], *bf16[512]) bf16[4,512] eps=1e-06");
     UNIT_SAME_TEXT(stem_cost_key(p, linear, a), "linear(bf16[4,512], *bf16[512,512]) bf16[4,512]");
-    CU_ASSERT_EQUAL(stem_cost_kernel(p, linear, &t, a), stem_cost_kernel(p, linear, &t, a));
-    CU_ASSERT_NOT_EQUAL(stem_cost_kernel(p, linear, &t, a), stem_cost_kernel(p, norm, &t, a));
+    CU_ASSERT_EQUAL(stem_cost_kernel(p, linear, &t), stem_cost_kernel(p, linear, &t));
+    CU_ASSERT_NOT_EQUAL(stem_cost_kernel(p, linear, &t), stem_cost_kernel(p, norm, &t));
     struct stem_target older = t;
     older.sm = 80;
-    CU_ASSERT_NOT_EQUAL(stem_cost_kernel(p, linear, &t, a), stem_cost_kernel(p, linear, &older, a));
+    CU_ASSERT_NOT_EQUAL(stem_cost_kernel(p, linear, &t), stem_cost_kernel(p, linear, &older));
     stem_strtab_free(seen);
     stem_arena_free(a);
     stem_compiled_free(c);
@@ -194,7 +194,7 @@ static struct stem_costs *table_of(const struct stem_compiled *c, const struct s
         for (uint32_t i = 0; i < p->ops.len; i++)
             if (!p->ops.at[i].dead)
                 stem_costs_put(costs, g, (struct stem_cost_entry){stem_cost_key(p, &p->ops.at[i], a),
-                                                                 stem_cost_kernel(p, &p->ops.at[i], &t, a) ^ s->damage, s->us, s->early_us});
+                                                                 stem_cost_kernel(p, &p->ops.at[i], &t) ^ s->damage, s->us, s->early_us});
         for (uint32_t i = first; i < g->entries.len; i++)
             for (uint32_t k = first; k <= i; k++)
                 stem_costs_put_pair(g, (struct stem_cost_pair){k, i, s->slowdown[p->dim_values.at[0]], s->fork_us});
