@@ -17,7 +17,7 @@ say "mainstem compile examples/dual_stream_moe.stem --dim T=4"
 "$stem" compile "$model" --dim T=4
 
 gpu=0 trace=
-if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
+if "$top/scripts/has_gpu.sh"; then gpu=1; fi
 if [ $gpu = 1 ]; then
     # As many sets of weights as fit: one set is 4.2 GiB.
     free=$(nvidia-smi --query-gpu=memory.free --format=csv,noheader,nounits | head -n 1)

@@ -153,12 +153,15 @@ static bool is_drawing(const char *path)
 /* Standard input can be read once, and a command may compile its program several times. */
 static void take_standard_input(struct stem_compile_args *a)
 {
+    static struct stem_arena *kept; /* to the end of the process */
     static const struct stem_source *text;
     const char *why;
     if (strcmp(a->path, "-"))
         return;
-    if (!text)
-        text = stem_source_read(stem_arena_new(), a->path, &why);
+    if (!kept) {
+        kept = stem_arena_new();
+        text = stem_source_read(kept, a->path, &why);
+    }
     if (!text)
         return; /* the compiler fails in the same way, and says so */
     a->path = text->path;

@@ -37,8 +37,8 @@ static void note_fault(int number, siginfo_t *info, void *context)
 
 static void catch_faults(struct stem_cpu_watch *w)
 {
-    enum { STACK = 64 * 1024 };
-    stack_t stack = {.ss_sp = stem_xmalloc(STACK), .ss_size = STACK};
+    static char memory[64 * 1024];
+    stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
     struct sigaction a = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     watched = w;
     sigemptyset(&a.sa_mask);

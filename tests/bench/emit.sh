@@ -24,7 +24,7 @@ for example in dual_stream_moe dsa_indexer gqa_decode qkv_three_streams piecewis
     row $example 4
 done
 row dual_stream_moe 1,4,16,64
-command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 || { echo; echo 'no GPU: launch overhead not measured'; exit 0; }
+"$SRCDIR/scripts/has_gpu.sh" || { echo; echo 'no GPU: launch overhead not measured'; exit 0; }
 "$MAINSTEM" emit "$SRCDIR/examples/qkv_three_streams.stem" -o "$dir/qkv" --dim T=4 --name qkv --no-warnings
 $cc -std=c11 -O2 -isystem "$cuda/include" -I"$dir/qkv" -o "$dir/overhead" "$SRCDIR/tests/bench/emit_overhead.c" "$dir/qkv/qkv_cubin.c" -ldl
 echo

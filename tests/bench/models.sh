@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export SRCDIR=${SRCDIR:-$(cd "$here/../.." && pwd)}
 export BUILDDIR=${BUILDDIR:-$SRCDIR/build}
 export MAINSTEM=${MAINSTEM:-$BUILDDIR/mainstem}
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+if ! "$SRCDIR/scripts/has_gpu.sh"; then
     echo '(needs a GPU: not measured here)'
     exit 77
 fi

@@ -13,7 +13,7 @@ what=${1:-all}
 [ $# -gt 0 ] && shift
 model=$SRCDIR/examples/dual_stream_moe.stem
 gpu=0
-if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then gpu=1; fi
+if "$SRCDIR/scripts/has_gpu.sh"; then gpu=1; fi
 wants() { [ "$what" = all ] || [ "$what" = "$1" ]; }
 needs_gpu() {
     [ $gpu = 1 ] && return 0

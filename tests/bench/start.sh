@@ -25,7 +25,7 @@ echo "| emitted: model.c, model.h | $(kib "$dir/m/model.c" "$dir/m/model.h") |"
 echo "| emitted: model.cu | $(kib "$dir/m/model.cu") |"
 echo "| emitted: kernels as data (text of a C array) | $(kib "$dir"/m/model_*.c) |"
 for lib in libmainstem.so libmainstem-rt.so; do echo "| $lib, stripped | $(kib "$dir/$lib") |"; done
-command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 || { echo; echo 'no GPU: times not measured'; exit 0; }
+"$SRCDIR/scripts/has_gpu.sh" || { echo; echo 'no GPU: times not measured'; exit 0; }
 $cc -std=c11 -O2 -I"$SRCDIR/src" -I"$SRCDIR/runtime" -o "$dir/start" "$SRCDIR/tests/bench/start.c" -L"$BUILDDIR/.libs" -lmainstem
 $cc -std=c11 -O2 -isystem "$cuda/include" -I"$dir/m" -o "$dir/emitted" "$SRCDIR/tests/bench/start_emitted.c" "$dir"/m/model_*.c -ldl
 export LD_LIBRARY_PATH=$BUILDDIR/.libs:${LD_LIBRARY_PATH:-}

@@ -5,7 +5,7 @@
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
 cuda=${CUDA_HOME:-/usr/local/cuda}
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+if ! "$SRCDIR/scripts/has_gpu.sh"; then
     echo 'skipped: no GPU'
     exit 77
 fi

@@ -4,7 +4,7 @@
 # SHARD=2/8 runs every eighth check from the third on, so that eight of these can share a GPU. Exits 77 where there is no GPU.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+if ! "$SRCDIR/scripts/has_gpu.sh"; then
     echo 'skipped: no GPU'
     exit 77
 fi

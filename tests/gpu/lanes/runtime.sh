@@ -7,7 +7,7 @@
 # PROGRAMS=DIR: programs built elsewhere, DIR/static and DIR/shared.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+if ! "$SRCDIR/scripts/has_gpu.sh"; then
     echo 'skipped: no GPU'
     exit 77
 fi

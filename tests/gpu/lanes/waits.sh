@@ -6,7 +6,7 @@
 # the bits those of the one-stream schedule. Exits 77 where there is no GPU.
 set -u
 : "${MAINSTEM:?}" "${SRCDIR:?}"
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L >/dev/null 2>&1; then
+if ! "$SRCDIR/scripts/has_gpu.sh"; then
     echo 'skipped: no GPU'
     exit 77
 fi
