@@ -54,6 +54,7 @@ struct stem_plan_buffer {
     uint32_t rank;
     int64_t dim[STEM_MAX_RANK];
     uint32_t line; /* in the source, 0 if unknown */
+    bool inout; /* INPUT: memory of the caller that the program may update; else it is only lent: no op writes to it */
     int64_t low, high; /* an integer input: values that make sense, as `run` fills it; both 0: any */
     const char *from; /* WEIGHT: the tensors of a checkpoint that make it up, as stem_weight_source lists them; NULL:
                          the one called `name` */

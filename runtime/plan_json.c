@@ -210,6 +210,7 @@ static void write_buffer(struct text *t, const struct stem_plan_buffer *b)
         put_u64(t, "offset", b->offset);
     put_text(t, "dtype", stem_dtype_name(b->dtype));
     put_ints(t, "dim", b->dim, b->rank);
+    put_true(t, "inout", b->inout);
     if (b->line)
         put_int(t, "line", b->line);
     if (b->low || b->high) {

@@ -46,6 +46,9 @@ static void read_buffer(struct stem_reader *r, const json_t *json, struct stem_p
     b->line = (uint32_t)stem_get_int_or(r, &o, "line", 0, UINT32_MAX, 0);
     b->low = stem_get_int_or(r, &o, "low", INT64_MIN, INT64_MAX, 0);
     b->high = stem_get_int_or(r, &o, "high", b->low, INT64_MAX, b->low);
+    b->inout = stem_get_flag(r, &o, "inout");
+    if (b->inout && b->kind != STEM_BUFFER_INPUT)
+        stem_read_fail_at(r, "inout", "only an input is updated in the caller's memory");
     if (json_object_get(json, "from"))
         read_from(r, &o, b);
     stem_read_close(r, &o);

@@ -134,6 +134,7 @@ static void emit_buffers(struct part *t)
             .dtype = b->shape.dtype,
             .rank = b->shape.rank,
             .line = place_of(t->p, b->span).line,
+            .inout = b->inout,
             .from = b->from ? stem_plan_strdup(t->e->plan, b->from) : NULL,
         };
         memcpy(o->dim, b->shape.dim, sizeof o->dim);
@@ -354,7 +355,7 @@ static void check_same(const struct stem_program *const *programs, uint32_t n)
         if (n_external(b) != n_ext || b->dim_names.len != a->dim_names.len)
             stem_emit_bug("variants differ in their external buffers or dims");
         for (uint32_t k = 0; k < n_ext; k++)
-            if (a->buffers.at[k].kind != b->buffers.at[k].kind ||
+            if (a->buffers.at[k].kind != b->buffers.at[k].kind || a->buffers.at[k].inout != b->buffers.at[k].inout ||
                 strcmp(stem_sym_str(a->strings, a->buffers.at[k].name),
                        stem_sym_str(b->strings, b->buffers.at[k].name)))
                 stem_emit_bug("external buffer %u is not the same in every variant", k);

@@ -33,6 +33,8 @@ static const char *check_buffer(const struct stem_program *p, uint32_t i)
         return FAULT(p, "b%u: impossible shape", i);
     if (b->bytes != stem_tensor_extent(&b->shape))
         return FAULT(p, "b%u: its size is not its shape's", i);
+    if (b->inout && b->kind != STEM_BUFFER_INPUT)
+        return FAULT(p, "b%u: `inout`, but no input", i);
     if (!b->align || b->align & (b->align - 1) || b->align > 1u << 20)
         return FAULT(p, "b%u: alignment %u", i, b->align);
     return NULL;

@@ -46,6 +46,7 @@ struct stem_buffer {
     struct stem_tensor shape; /* the whole buffer as one contiguous tensor (what a binding must match) */
     struct stem_span span;
     uint64_t offset; /* memory pass: TEMP only */
+    bool inout; /* INPUT: memory of the caller that the program may update; else it is only lent, as a weight is */
     const char *from; /* WEIGHT: the tensors of a checkpoint, as in the plan; NULL: the one called `name` */
     /* While building: the version that was made last, by which op, whether others made parts of it, and whether an op
      * consumes it. */

@@ -134,6 +134,8 @@ static void print_buffer(struct printer *w)
         stem_out_printf(w->o, " align %u", b->align);
     if (b->offset)
         stem_out_printf(w->o, " offset %llu", (unsigned long long)b->offset);
+    if (b->inout)
+        stem_out_str(w->o, " inout");
     if (b->from) {
         stem_out_str(w->o, " from ");
         print_string(w->o, b->from);

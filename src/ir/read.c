@@ -249,6 +249,7 @@ static void read_buffer(struct stem_ir_reader *r)
         b.align = (uint32_t)stem_ir_int(r, 1, 1 << 20);
     if (stem_ir_accept(r, "offset"))
         b.offset = (uint64_t)stem_ir_int(r, 0, INT64_MAX);
+    b.inout = b.kind == STEM_BUFFER_INPUT && stem_ir_accept(r, "inout");
     if (b.kind == STEM_BUFFER_WEIGHT && stem_ir_accept(r, "from"))
         b.from = stem_arena_strdup(r->p->arena, stem_ir_string(r));
     stem_vec_push(&r->p->buffers, b);

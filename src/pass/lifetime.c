@@ -148,10 +148,11 @@ static void check_owners(const struct stem_program *p, struct stem_diags *diags)
                            "'%s' releases '%s', which is %s: its owner frees it",
                            stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind]);
             bool kept = b->kind == STEM_BUFFER_INPUT || b->kind == STEM_BUFFER_WEIGHT || b->kind == STEM_BUFFER_STATE;
-            if ((o->mode == STEM_MODE_CONSUME && kept) ||
-                (o->mode == STEM_MODE_INOUT && b->kind == STEM_BUFFER_WEIGHT))
-                stem_error(diags, STEM_E_OVERWRITES_OWNED, o->span, "'%s' may overwrite '%s', which is %s",
-                           stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind]);
+            bool lent = b->kind == STEM_BUFFER_WEIGHT || (b->kind == STEM_BUFFER_INPUT && !b->inout);
+            if ((o->mode == STEM_MODE_CONSUME && kept) || (o->mode == STEM_MODE_INOUT && lent))
+                stem_error(diags, STEM_E_OVERWRITES_OWNED, o->span, "'%s' may overwrite '%s', which is %s%s",
+                           stem_op_label(p, (struct stem_op_id){i}), name, kind[b->kind],
+                           o->mode == STEM_MODE_INOUT && b->kind == STEM_BUFFER_INPUT ? " that is not `inout`" : "");
         }
     }
 }

@@ -217,8 +217,12 @@ void stem_expand_externals(struct stem_expander *x, struct stem_value_id *output
     struct stem_type t;
     for (const struct stem_ast_param *p = f->item->params; p && !x->failed; p = p->next) {
         x->failed = !stem_eval_type(&x->eval, &p->type, &t);
-        if (!x->failed)
-            stem_expand_set(x, p->id.name, add(x, STEM_BUFFER_INPUT, p->id.name, &t, p->id.span));
+        if (x->failed)
+            break;
+        struct stem_value_id v = add(x, STEM_BUFFER_INPUT, p->id.name, &t, p->id.span);
+        stem_expand_set(x, p->id.name, v);
+        if (v.n != STEM_NONE)
+            x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].inout = p->mode == STEM_AST_INOUT;
     }
     uint32_t i = 0;
     for (const struct stem_ast_param *r = f->item->results; r && !x->failed; r = r->next, i++) {

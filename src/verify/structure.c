@@ -40,7 +40,7 @@ static void check_buffers(struct stem_check *c)
                    (unsigned long long)b->bytes, (unsigned long long)b->offset, (unsigned long long)v->slab_bytes);
         if (i < c->plan->n_external && c->variant) {
             const struct stem_plan_buffer *a = &c->plan->variants[0].buffers[i];
-            if (a->kind != b->kind || strcmp(a->name, b->name))
+            if (a->kind != b->kind || a->inout != b->inout || strcmp(a->name, b->name))
                 MALFORMED(c, STEM_NONE, "external buffer %u is '%s' here and '%s' in variant 0", i, b->name, a->name);
         }
     }
@@ -89,8 +89,10 @@ static void check_operand(struct stem_check *c, uint32_t op, uint32_t k)
     else if (size && (t->offset % size || b->align < size))
         BOUNDS(c, op, "operand %u of %s is not aligned to its elements of %llu bytes", k, stem_check_op_text(c, op),
                (unsigned long long)size);
-    if ((x->access & STEM_WRITE) && b->kind == STEM_BUFFER_WEIGHT)
-        MALFORMED(c, op, "%s writes to the weight '%s'", stem_check_op_text(c, op), b->name);
+    bool input = b->kind == STEM_BUFFER_INPUT && !b->inout;
+    if ((x->access & STEM_WRITE) && (input || b->kind == STEM_BUFFER_WEIGHT))
+        stem_check_fault(c, STEM_E_VERIFY_LENT, op, STEM_NONE, "%s writes to the %s '%s', which its caller only lends",
+                         stem_check_op_text(c, op), input ? "input" : "weight", b->name);
 }
 
 static void check_launch(struct stem_check *c, uint32_t op)

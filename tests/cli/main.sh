@@ -239,6 +239,12 @@ kernel addto(inout a: f32[8], in b: f32[8]) grid(1) block(8) {{ a[threadIdx.x] +
 model m(x: f32[8], inout acc: f32[8]) -> f32[8] { addto(inout acc, x); return acc * 2.0; }
 S
 expect 0 'in place acc: f32' run "$work/inout.stem" --device=cpu --orders=3
+# a plan says so, and one that does not is refused
+"$MAINSTEM" compile -q "$work/inout.stem" --emit=plan -o "$work/inout" >/dev/null 2>&1
+expect 0 'safe|every order' verify "$work/inout/inout_input.plan.json"
+sed 's/,"inout":true//' "$work/inout/inout_input.plan.json" >"$work/inout/lent.plan.json"
+check 'the plan marks what is updated' grep -q '"name":"acc".*"inout":true' "$work/inout/inout_input.plan.json"
+expect 1 "'addto' .* writes to the input 'acc', which its caller only lends \[STEM3018\]" verify "$work/inout/lent.plan.json"
 
 # ---- weights by name ----
 cat >"$work/w.stem" <<'S'

@@ -120,6 +120,7 @@ static void calls_and_versions(void)
     setup(&x);
     struct stem_value_id cache = buffer(&x, STEM_BUFFER_STATE, "cache", STEM_F32, 0, 8);
     struct stem_value_id k = buffer(&x, STEM_BUFFER_INPUT, "k", STEM_F32, 0, 4);
+    x.p->buffers.at[stem_value_at(x.p, k)->tensor.buffer].inout = true;
     struct stem_decl store = {.class = STEM_OP_KERNEL,
                               .name = stem_intern(x.strings, "store"),
                               .waits = true,
@@ -186,7 +187,7 @@ static void calls_and_versions(void)
                      "extern d1 \"send\" library \"libx.so\";\n"
                      "buffer b0 state \"cache\" f32[8];\n"
                      "value v0 \"cache\" b0;\n"
-                     "buffer b1 input \"k\" f32[4];\n"
+                     "buffer b1 input \"k\" f32[4] inout;\n"
                      "value v1 \"k\" b1;\n"
                      "buffer b2 temp \"sum\" f32[1];\n"
                      "value v2 \"sum\" b2;\n"

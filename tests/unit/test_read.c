@@ -107,6 +107,8 @@ static void by_hand(void)
 {
     round_trip("program \"\";\nstream s0 \"main\";\nsegment g0;\n");
     round_trip(scheduled);
+    round_trip("program \"u\";\nstream s0 \"main\";\nsegment g0;\nextern d0 \"f\";\nbuffer b0 input \"x\" f32[4] inout;\nvalue v0 \"x\" b0;\n"
+               "value v1 \"x\" b0 next v0;\nop o0 v1 = d0(inout v0) name \"x\";\n");
 }
 
 /* The example in the reference page is a program. */
@@ -242,6 +244,7 @@ static const struct {
     {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
        "op o0 d0(inout v0) grid [1, 1, 1] block [1, 1, 1] name \"k\";",
      "0:0 4005 not a sound program: o0: input 0 has no next version"},
+    {P F "buffer b0 state \"s\" f32[4] inout;", "1:117 4001 ';' expected here"},
     {P "kernel d0 \"k\" params \"float *x\" body \"\"; " X
        "op o0 v1 = d0() grid [0, 1, 1] block [1, 1, 1] name \"k\";",
      "1:166 4004 0 is not in 1..2147483647"},

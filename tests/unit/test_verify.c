@@ -123,6 +123,11 @@ static void write_weight(struct subject *s)
     operand(s, 0, 0)->access = STEM_READ_WRITE;
 }
 
+static void write_input(struct subject *s)
+{
+    operand(s, 0, 0)->access = STEM_READ_WRITE;
+}
+
 static void bad_version(struct subject *s)
 {
     s->p->version = 99;
@@ -184,6 +189,7 @@ static void read_more(struct subject *s)
 static void own_input(struct subject *s)
 {
     operand(s, 0, 1)->tensor.buffer = operand(s, 0, 0)->tensor.buffer;
+    s->buffers[operand(s, 0, 0)->tensor.buffer].inout = true;
 }
 
 static void early_free(struct subject *s)
@@ -332,7 +338,8 @@ static const struct {
     {"the same behind who wrote it", "input h; output y; state c; a@M R{h} W{y} inout{c>c2}; b@M inout{c2>c3}", first_early, 3015, "reads operand 0 before it waits; 'a'"},
     {"a stream that is not there", CHAIN, bad_stream, 3001, "op 1 ('b') has a stream, segment or resource that does"},
     {"a buffer that is not there", CHAIN, bad_buffer, 3001, "operand 0 of 'a'"},
-    {"a write to a weight", CHAIN, write_weight, 3001, "'a' (op 0, stream main) writes to the weight 'h'"},
+    {"a write to a weight", CHAIN, write_weight, 3018, "'a' (op 0, stream main) writes to the weight 'h', which its caller only lends"},
+    {"a write to an input", CHAIN, write_input, 3018, "'a' (op 0, stream main) writes to the input 'h', which its caller only lends"},
     {"another version", CHAIN, bad_version, 3001, "the plan has version 99"},
     {"a block too large", CHAIN, huge_block, 3001, "a launch shape that no device accepts"},
     {"a shape that overflows", CHAIN, huge_shape, 3001, "a shape that cannot be addressed"},

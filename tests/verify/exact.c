@@ -250,6 +250,18 @@ static void search(struct exact *x, uint32_t mode, uint32_t done, const uint64_t
     }
 }
 
+/* What is only lent is found as it was. */
+static bool lent_stays(const struct exact *x, const uint64_t *before, const uint64_t *after)
+{
+    for (uint32_t b = 0; b < x->p->n_external; b++) {
+        const struct stem_plan_buffer *e = &x->v->buffers[b];
+        bool lent = e->kind == STEM_BUFFER_WEIGHT || (e->kind == STEM_BUFFER_INPUT && !e->inout);
+        if (lent && memcmp(before + x->base[b], after + x->base[b], sizeof *before * e->bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
 enum truth plan_truth(const struct stem_plan *p, const char **why)
 {
     struct exact x = {.p = p, .v = &p->variants[0]};
@@ -260,10 +272,14 @@ enum truth plan_truth(const struct stem_plan *p, const char **why)
     close_ops(&x);
     if ((*why = capture_refused(&x)) || (*why = allocation_fault(&x)) || (*why = resource_fault(&x)))
         return TRUTH_UNSAFE;
-    uint64_t memory[MAX_BYTES];
+    uint64_t memory[MAX_BYTES], before[MAX_BYTES];
     fill(&x, memory, 11);
+    memcpy(before, memory, sizeof before);
     for (uint32_t i = 0; i < x.v->n_ops; i++)
         execute(&x, i, memory);
+    *why = "memory that is only lent is written";
+    if (!lent_stays(&x, before, memory))
+        return TRUTH_UNSAFE;
     memcpy(x.expected, memory, sizeof memory);
     *why = "too large";
     if (!lay_out(&x, false))

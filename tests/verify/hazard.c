@@ -330,6 +330,19 @@ static const char *stale(const struct hazard *h)
     return same ? NULL : "bytes are used again too early, or read before they are written";
 }
 
+/* Weights are too large to be looked at byte by byte: the op is told by what it may do to its operands. */
+static const char *lent_written(const struct stem_plan_variant *v)
+{
+    for (uint32_t i = 0; i < v->n_ops; i++)
+        for (uint32_t k = 0; k < v->ops[i].n_operands; k++) {
+            const struct stem_plan_operand *x = &v->ops[i].operands[k];
+            const struct stem_plan_buffer *b = x->tensor.buffer == STEM_NONE ? NULL : &v->buffers[x->tensor.buffer];
+            if (b && x->access != STEM_READ && (b->kind == STEM_BUFFER_WEIGHT || (b->kind == STEM_BUFFER_INPUT && !b->inout)))
+                return "memory that is only lent is written";
+        }
+    return NULL;
+}
+
 const char *plan_hazard(const struct stem_plan *p)
 {
     const struct stem_plan_variant *v = &p->variants[0];
@@ -347,6 +360,7 @@ const char *plan_hazard(const struct stem_plan *p)
     fault = fault ? fault : allocation_fault(&h);
     fault = fault ? fault : race(&h);
     fault = fault ? fault : stale(&h);
+    fault = fault ? fault : lent_written(v);
     free(h.steps);
     free(h.ops[0]);
     free(h.ops[1]);

@@ -269,6 +269,39 @@ static bool widen(struct stem_arena *a, struct stem_plan *p, struct rng *r)
     return memcmp(&old, x, sizeof old) != 0;
 }
 
+/* What an op writes of the caller's becomes memory that the caller only lends: an input that was `inout`, or a state. */
+static bool lend(struct stem_arena *a, struct stem_plan *p, struct rng *r)
+{
+    (void)a;
+    struct stem_plan_buffer *b = (struct stem_plan_buffer *)&variant(p)->buffers[rng_below(r, p->n_external)];
+    if (b->kind == STEM_BUFFER_INPUT && b->inout) {
+        b->inout = false;
+        return true;
+    }
+    if (b->kind != STEM_BUFFER_STATE)
+        return false;
+    b->kind = rng_chance(r, 50) ? STEM_BUFFER_WEIGHT : STEM_BUFFER_INPUT;
+    return true;
+}
+
+/* An op updates in place what it was lent. */
+static bool write_lent(struct stem_arena *a, struct stem_plan *p, struct rng *r)
+{
+    (void)a;
+    struct stem_plan_operand *found = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < variant(p)->n_ops; i++)
+        for (uint32_t k = 0; k < ops(p)[i].n_operands; k++) {
+            struct stem_plan_operand *x = (struct stem_plan_operand *)&ops(p)[i].operands[k];
+            const struct stem_plan_buffer *b = x->tensor.buffer == STEM_NONE ? NULL : &variant(p)->buffers[x->tensor.buffer];
+            if (b && (b->kind == STEM_BUFFER_WEIGHT || (b->kind == STEM_BUFFER_INPUT && !b->inout)) && rng_below(r, ++n) == 0)
+                found = x;
+        }
+    if (found)
+        found->access = STEM_READ_WRITE;
+    return found != NULL;
+}
+
 static bool same_resource(struct stem_arena *a, struct stem_plan *p, struct rng *r)
 {
     (void)a;
@@ -304,6 +337,8 @@ static const struct {
     {"drop an allocation", drop_alloc, true},
     {"widen an operand", widen, false},
     {"share a resource", same_resource, false},
+    {"lend what is written", lend, false},
+    {"write what is lent", write_lent, false},
 };
 
 const uint32_t n_mutations = sizeof table / sizeof *table;

@@ -112,7 +112,7 @@ static void write_something(struct draft *d, uint32_t op)
         add_operand(d, op, STEM_WRITE, rng_chance(d->rng, 80) ? range(b, 0, (uint32_t)d->buffer[b].bytes)
                                                               : some_part(d, b));
     } else {
-        b = 2 + rng_below(d->rng, d->n_buffers - 2);
+        b = d->buffer[0].inout && rng_chance(d->rng, 30) ? 0 : 2 + rng_below(d->rng, d->n_buffers - 2);
         if (!add_operand(d, op, STEM_READ_WRITE, some_part(d, b)))
             add_operand(d, op, STEM_WRITE, some_part(d, b));
     }
@@ -348,6 +348,7 @@ struct stem_plan *plan_random(struct stem_arena *a, struct rng *r)
         {.name = "s", .kind = STEM_BUFFER_STATE, .bytes = 8, .align = 4, .dtype = STEM_U8, .rank = 1, .dim = {8}},
     };
     memcpy(d.buffer, external, sizeof external);
+    d.buffer[0].inout = rng_chance(r, 30);
     for (uint32_t i = 0; i < d.n_ops; i++)
         make_op(&d, i);
     for (uint32_t i = 0; i < d.n_ops; i++) {
