@@ -62,7 +62,7 @@ class Array(Structure):
 
 class PlanBuffer(Structure):
     _fields_ = [("name", c_char_p), ("kind", c_int), ("bytes", c_uint64), ("align", c_uint32), ("offset", c_uint64),
-                ("dtype", c_int), ("rank", c_uint32), ("dim", c_int64 * MAX_RANK), ("line", c_uint32),
+                ("dtype", c_int), ("rank", c_uint32), ("dim", c_int64 * MAX_RANK), ("line", c_uint32), ("inout", c_bool),
                 ("low", c_int64), ("high", c_int64), ("from", c_char_p)]
 
 
