@@ -49,6 +49,12 @@ void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct 
  * stem_build_op and stem_build_call copy a temporary buffer's old version first (stem_build_copy_old) and write to
  * the copy; for an external buffer, whose last contents would be a matter of luck, they abort: ask before. */
 bool stem_build_can_write(const struct stem_builder *b, struct stem_value_id value);
+/* Whether two values have bytes in common, whatever their versions; and whether an op before `op` wrote common bytes in a version after that of the value. Time as for stem_build_can_write. */
+bool stem_build_overlap(const struct stem_program *p, struct stem_value_id v, struct stem_value_id w);
+bool stem_build_written_since(const struct stem_builder *b, struct stem_value_id value, uint32_t op);
+/* The bytes of `value` in the newest version, which has them as they were: only other parts were written since, and none is
+ * consumed. What is written to it is ordered behind those. NO_VALUE: that is not so. */
+struct stem_value_id stem_build_newest(struct stem_builder *b, struct stem_value_id value);
 /* A copy of an old version, made before that is overwritten: in the writer's segment, after nothing. And a builder
  * with that context, for other readers of it. */
 struct stem_value_id stem_build_copy_old(struct stem_builder *b, struct stem_value_id value);

@@ -82,13 +82,40 @@ static void modifiers(struct stem_checker *c, const struct stem_mods *m)
 
 /* ---- bindings ---- */
 
+/* Fewer names than results: those of operands in place are forgotten easily. A part gets a name of its own: what it is a part of
+ * would be bound to the part alone. */
+static void help_inout(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r, uint32_t n)
+{
+    struct stem_out o = {0};
+    const struct stem_x *part = NULL;
+    for (uint32_t i = 0; i < r->n_inout; i++) {
+        const struct stem_x *base = stem_base_name(r->inout[i]);
+        stem_out_printf(&o, "%s%s", i ? ", " : "", base ? stem_name(c->m, base->id.name) : "_");
+        if (base && r->inout[i]->kind != STEM_X_NAME) {
+            stem_out_printf(&o, "_part%u", i);
+            part = base;
+        }
+    }
+    const struct stem_ast_target *t = s->targets;
+    for (uint32_t i = r->n_inout; i < r->n; i++, t = t && n == r->n - r->n_inout ? t->next : NULL)
+        stem_out_printf(&o, ", %s", t && n == r->n - r->n_inout ? stem_name(c->m, t->id.name) : "_");
+    stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
+    if (part)
+        stem_diag_help(c->m->diags, "'%s' itself stays what it was; only a call without results binds the whole of it anew",
+                       stem_name(c->m, part->id.name));
+    stem_out_free(&o);
+}
+
 /* f(inout x); is short for x = f(inout x); */
 static void rebind(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r)
 {
     if (r->n != r->n_inout) {
         stem_error(c->m->diags, STEM_E_RESULT_COUNT, s->expr->span, "%u result%s dropped here", r->n - r->n_inout,
                    r->n - r->n_inout == 1 ? " is" : "s are");
-        stem_diag_help(c->m->diags, "bind the results to names, or to _");
+        if (r->n_inout)
+            help_inout(c, s, r, 0);
+        else
+            stem_diag_help(c->m->diags, "bind the results to names, or to _");
         return;
     }
     for (uint32_t i = 0; i < r->n_inout; i++) {
@@ -104,21 +131,6 @@ static void rebind(struct stem_checker *c, const struct stem_stmt *s, const stru
         stem_checker_bind(c, base->id.name, v, base->span);
         stem_vec_last(&c->names).used = true;
     }
-}
-
-/* Fewer names than results: those of operands in place are forgotten easily. */
-static void help_inout(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r, uint32_t n)
-{
-    struct stem_out o = {0};
-    for (uint32_t i = 0; i < r->n_inout; i++) {
-        const struct stem_x *base = stem_base_name(r->inout[i]);
-        stem_out_printf(&o, "%s%s", i ? ", " : "", base ? stem_name(c->m, base->id.name) : "_");
-    }
-    const struct stem_ast_target *t = s->targets;
-    for (uint32_t i = r->n_inout; i < r->n; i++, t = t && n == r->n - r->n_inout ? t->next : NULL)
-        stem_out_printf(&o, ", %s", t && n == r->n - r->n_inout ? stem_name(c->m, t->id.name) : "_");
-    stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
-    stem_out_free(&o);
 }
 
 static void bind_targets(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r)

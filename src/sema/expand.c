@@ -121,9 +121,72 @@ static void name_ops(struct stem_expander *x, const struct stem_stmt *s)
     x->b.span = s->expr->span;
 }
 
+static struct stem_sym base_name(const struct stem_x *e)
+{
+    return stem_base_name(e)->id.name;
+}
+
+/* Whether a name that the call f(inout x[0:4]); will bind anew stands for a version after which another was made. */
+static bool behind(struct stem_expander *x, const struct stem_stmt *s)
+{
+    bool is = false;
+    for (const struct stem_arg *a = s->targets || s->expr->kind != STEM_X_CALL ? NULL : s->expr->args; a; a = a->next) {
+        const struct stem_x *base = a->mode == STEM_AST_INOUT ? stem_base_name(a->value) : NULL;
+        if (!base)
+            continue;
+        const struct stem_value *v = stem_value_at(x->p, stem_expand_lookup(x, base->id.name));
+        is |= v->version != x->p->buffers.at[v->tensor.buffer].newest;
+    }
+    return is;
+}
+
+/* f(inout x[0:4]) made `i` of the results, and x is to have a new version as a whole: not if that has in it what was written
+ * to a part that x does not know of, in this call or before op `first`, which is none if nobody did. */
+static bool whole_again(struct stem_expander *x, const struct stem_called *r, uint32_t i, uint32_t first)
+{
+    const struct stem_value_id old = stem_expand_lookup(x, base_name(r->inout[i]));
+    const char *name = stem_name(x->m, base_name(r->inout[i]));
+    bool copied = stem_value_at(x->p, old)->tensor.buffer != stem_value_at(x->p, r->v[i])->tensor.buffer;
+    if (first && !copied && stem_build_written_since(&x->b, old, first)) {
+        stem_error(x->diags, STEM_E_STALE_WRITE, r->inout[i]->span,
+                   "'%s' was written in part before, and the new '%s' would be without that", name, name);
+        stem_diag_help(x->diags, "bind '%s' there, too: a call without results, f(inout %s[...]);, does", name, name);
+        return !(x->failed = true);
+    }
+    for (uint32_t k = 0; k < r->n_inout; k++) {
+        struct stem_sym other = base_name(r->inout[k]);
+        if (stem_sym_eq(other, base_name(r->inout[i])) ||
+            !stem_build_overlap(x->p, stem_expand_lookup(x, other), r->v[i]))
+            continue;
+        stem_error(x->diags, STEM_E_STALE_WRITE, r->inout[i]->span, "'%s' and '%s' are one piece of memory, which the call writes as both",
+                   name, stem_name(x->m, other));
+        stem_diag_help(x->diags, "make one of them another before: %s = copy(%s);", name, name);
+        return !(x->failed = true);
+    }
+    return true;
+}
+
+/* A call without targets binds the names of its in place operands anew, each to the newest version that it made of it. */
+static void rebind(struct stem_expander *x, const struct stem_called *r, uint32_t first)
+{
+    for (uint32_t i = 0; i < r->n_inout; i++) {
+        if (!whole_again(x, r, i, first))
+            return;
+    }
+    for (uint32_t i = 0; i < r->n_inout; i++) {
+        struct stem_sym name = base_name(r->inout[i]);
+        struct stem_value_id v = r->v[i], old = stem_expand_lookup(x, name);
+        for (uint32_t k = 0; k < r->n_inout; k++)
+            if (stem_sym_eq(base_name(r->inout[k]), name) && stem_value_at(x->p, r->v[k])->version > stem_value_at(x->p, v)->version)
+                v = r->v[k];
+        stem_expand_set(x, name, r->inout[i]->kind != STEM_X_NAME ? stem_expand_whole(x, old, v) : v);
+    }
+}
+
 static void bind(struct stem_expander *x, const struct stem_stmt *s)
 {
     struct stem_called r = {.n = 1};
+    uint32_t first = behind(x, s) ? x->p->ops.len : 0;
     struct context outer = enter(x, &s->mods);
     name_ops(x, s);
     if (s->expr->kind == STEM_X_CALL && !stem_is_pointwise(&x->eval, s->expr))
@@ -136,19 +199,8 @@ static void bind(struct stem_expander *x, const struct stem_stmt *s)
     uint32_t i = 0;
     for (const struct stem_ast_target *t = s->targets; t; t = t->next, i++)
         stem_expand_set(x, t->id.name, r.v[i]);
-    for (i = 0; !s->targets && i < r.n_inout; i++) {
-        struct stem_sym name = stem_base_name(r.inout[i])->id.name;
-        const struct stem_buffer *buffer = &x->p->buffers.at[stem_value_at(x->p, r.v[i])->tensor.buffer];
-        if (buffer->parted && buffer->newest == stem_value_at(x->p, r.v[i])->version) {
-            stem_error(x->diags, STEM_E_STALE_WRITE, r.inout[i]->span,
-                       "'%s' was written in part before, and the new '%s' would be without that",
-                       stem_name(x->m, name), stem_name(x->m, name));
-            x->failed = true;
-            return;
-        }
-        bool part = r.inout[i]->kind != STEM_X_NAME;
-        stem_expand_set(x, name, part ? stem_expand_whole(x, stem_expand_lookup(x, name), r.v[i]) : r.v[i]);
-    }
+    if (!s->targets)
+        rebind(x, &r, first);
 }
 
 static void declare(struct stem_expander *x, const struct stem_stmt *s)

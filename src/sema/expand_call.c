@@ -43,16 +43,20 @@ static void note_version(struct stem_expander *x, struct stem_value_id v)
 
 /* ---- writing in place ---- */
 
-static bool stale(struct stem_expander *x, const struct stem_x *e)
+static void stale(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
 {
+    const struct stem_x *base = stem_base_name(e);
+    const char *name = base ? stem_name(x->m, base->id.name) : "";
+    x->failed = true;
+    if (x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].consumed) {
+        stem_error(x->diags, STEM_E_STALE_WRITE, e->span, "a call before this one was given memory up that '%s' lies in", name);
+        stem_diag_help(x->diags, "give up a copy where the layer is called: consume copy(...)");
+        return;
+    }
     stem_error(x->diags, STEM_E_STALE_WRITE, e->span,
                "this is a version that was overwritten in place before, and its memory cannot hold both");
-    const struct stem_x *base = stem_base_name(e);
     if (base)
-        stem_diag_help(x->diags, "go on from the new version: n = f(inout %s), then g(inout n)",
-                       stem_name(x->m, base->id.name));
-    x->failed = true;
-    return false;
+        stem_diag_help(x->diags, "go on from the new version: n = f(inout %s), then g(inout n)", name);
 }
 
 /* The caller of the layer wants to find the last version of an `inout` parameter in its own memory. */
@@ -65,7 +69,8 @@ static bool is_inout_param(const struct stem_expander *x, struct stem_sym name)
 }
 
 /* The operand `e`, of value v, is to be written in place. If somebody else does that to the same version, or its memory
- * is borrowed, the name goes on as a copy of what it stood for, made before that. */
+ * is borrowed, the name goes on as a copy of what it stood for, made before that. Of memory that outlives the call another part
+ * may have been written since, as a layer writes two `inout` parameters that are parts of one value. */
 static struct stem_value_id writable(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
 {
     const struct stem_x *base = stem_base_name(e);
@@ -76,8 +81,10 @@ static struct stem_value_id writable(struct stem_expander *x, const struct stem_
         return stem_build_copy_old(&x->b, v);
     if (!borrows && (x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].kind != STEM_BUFFER_TEMP ||
                      (base && is_inout_param(x, base->id.name)))) {
-        stale(x, e);
-        return v;
+        struct stem_value_id now = stem_build_newest(&x->b, v);
+        if (now.n == STEM_NONE)
+            stale(x, e, v);
+        return now.n == STEM_NONE ? v : now;
     }
     if (!base)
         return stem_build_copy_old(&x->b, v);

@@ -239,6 +239,15 @@ kernel addto(inout a: f32[8], in b: f32[8]) grid(1) block(8) {{ a[threadIdx.x] +
 model m(x: f32[8], inout acc: f32[8]) -> f32[8] { addto(inout acc, x); return acc * 2.0; }
 S
 expect 0 'in place acc: f32' run "$work/inout.stem" --device=cpu --orders=3
+# two parts of one value, handed to a layer that writes both, hold what two values hold: outputs got0 and want0, ... are the same
+parts_alike() { # parts_alike OPTION...
+    "$MAINSTEM" run "$SRCDIR/tests/cli/data/parts.stem" --device=cpu --orders=5 "$@" >"$work/parts" 2>&1 &&
+        [ "$(sed -n 's/^  output got.*bits //p' "$work/parts")" = "$(sed -n 's/^  output want.*bits //p' "$work/parts")" ] &&
+        [ "$(grep -c '^  output got' "$work/parts")" = 5 ]
+}
+check 'parts written by a layer are those of two values' parts_alike
+check 'parts, on one stream' parts_alike --one-stream
+check 'parts, with copies' parts_alike --streams=auto --max-streams=4 --inplace=copy
 # a plan says so, and one that does not is refused
 "$MAINSTEM" compile -q "$work/inout.stem" --emit=plan -o "$work/inout" >/dev/null 2>&1
 expect 0 'safe|every order' verify "$work/inout/inout_input.plan.json"
