@@ -51,8 +51,11 @@ static const char *parse_group(const char *at, struct stem_sources *s)
         return "two lists in braces";
     s->list = at;
     s->n_list = 1;
-    for (size_t i = 1; i + 1 < len; i++)
+    for (size_t i = 1; i + 1 < len; i++) {
         s->n_list += at[i] == ',';
+        if (at[i] == ',' && (at[i - 1] == '{' || at[i + 1] == ',' || at[i + 1] == '}'))
+            return "a list in braces has a name that is empty";
+    }
     return s->n_list > 1 ? NULL : "a list in braces has two names or more";
 }
 

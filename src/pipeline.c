@@ -86,11 +86,17 @@ static const char *plain_number(struct stem_compiled *c, const char *text)
 static struct stem_override *overrides(struct stem_compiled *c, const struct stem_compile_args *a)
 {
     struct stem_override *o = STEM_NEW_ARRAY(c->arena, struct stem_override, a->n_defines + 1);
-    for (uint32_t i = 0; i < a->n_defines; i++)
+    for (uint32_t i = 0; i < a->n_defines; i++) {
         if (!(o[i].name = split(c, a->defines[i], "-D", &o[i].value)))
             return NULL;
-        else
-            o[i].value = plain_number(c, o[i].value);
+        o[i].value = plain_number(c, o[i].value);
+        for (uint32_t k = 0; k < i; k++)
+            if (!strcmp(o[k].name, o[i].name)) {
+                stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "-D '%s': %s has a value already, %s", a->defines[i], o[i].name,
+                           o[k].value);
+                return NULL;
+            }
+    }
     return o;
 }
 
@@ -112,16 +118,17 @@ static bool parse_values(struct stem_compiled *c, const char *list, const char *
                        arg);
             return false;
         }
-        bool known = false;
         for (uint32_t i = 0; i < d->n; i++)
-            known |= d->value[i] == v;
-        if (!known && d->n == MAX_VALUES) {
+            if (d->value[i] == v) {
+                stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "--dim '%s': %lld is there twice", arg, v);
+                return false;
+            }
+        if (d->n == MAX_VALUES) {
             stem_error(c->diags, STEM_E_BAD_OPTION, STEM_NOWHERE, "--dim '%s': more than %d sizes", arg,
                        (int)MAX_VALUES);
             return false;
         }
-        if (!known)
-            d->value[d->n++] = v;
+        d->value[d->n++] = v;
         if (!*end)
             return true;
         p = end;
