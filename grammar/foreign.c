@@ -65,6 +65,24 @@ static bool statement_is(const char *text, uint32_t at, const char *word)
     return !strncmp(text + at, word, n) && !isalnum((unsigned char)text[at + n]);
 }
 
+/* The word before the one that ends before `at` is this one. */
+static bool word_is(const char *text, uint32_t at, const char *word)
+{
+    size_t n = strlen(word);
+    while (at > 0 && isspace((unsigned char)text[at - 1]))
+        at--;
+    while (at > 0 && (isalnum((unsigned char)text[at - 1]) || text[at - 1] == '_'))
+        at--;
+    while (at > 0 && isspace((unsigned char)text[at - 1]))
+        at--;
+    return at >= n && !strncmp(text + at - n, word, n) && (at == n || !isalnum((unsigned char)text[at - n - 1]));
+}
+
+static bool name_begins(const char *s)
+{
+    return isalpha((unsigned char)*s) || *s == '_';
+}
+
 bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
 {
     size_t n, m = at.end - at.begin;
@@ -83,6 +101,11 @@ bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name)
         stem_diag_help(p->diags, "f32(x) converts x, as every type does");
     else if (is_word(this_one, m, "on after priority resource") && statement_is(text, at.begin, "return"))
         stem_diag_help(p->diags, "this goes with an op: NAME = ... %.*s ...; return NAME;", (int)m, this_one);
+    else if (is_word(this_one, m, "on after priority resource") && follows(text, at.begin, '='))
+        stem_diag_help(p->diags, "this stands behind the op: NAME = ... %.*s ...;", (int)m, this_one);
+    else if (name_begins(this_one) && word_is(text, at.begin, "on"))
+        stem_diag_help(p->diags, "a statement has its stream at its end, NAME = ... on %.*s;, several have it around them: on %.*s { }",
+                       (int)n, before, (int)n, before);
     else if (is_word(before, n, "for while loop") || is_word(this_one, m, "for while loop"))
         stem_diag_help(p->diags, "repeat N as i { } repeats statements");
     else if (is_word(before, n, "if") || is_word(this_one, m, "else"))

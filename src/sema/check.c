@@ -378,9 +378,12 @@ static void check_once(struct stem_checker *c, struct stem_callable *f)
         stem_checker_bind(c, p->id.name, v, p->id.span);
     }
     stem_check_statements(c, f->item->body, true);
-    if (f->n_results && !c->returned)
+    if (f->n_results && !c->returned) {
         stem_error(m->diags, STEM_E_RETURN, f->item->end, "'%s' ends without a return",
                    stem_name(m, f->item->id.name));
+        stem_diag_help(m->diags, "%s", f->n_results == 1 ? "its last statement says what its result is: return NAME;"
+                                                         : "its last statement says what its results are: return NAME, NAME;");
+    }
     check_inout_params(c, f);
     check_states(c);
     leave(c, 0);

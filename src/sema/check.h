@@ -74,8 +74,8 @@ struct stem_checker {
 };
 
 bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);
-/* Help lines for an unknown name. */
-void stem_suggest_name(const struct stem_eval *e, const char *word);
+/* Help lines for an unknown name; false: there are none. */
+bool stem_suggest_name(const struct stem_eval *e, const char *word);
 /* Reports that nothing has the name of the call x, and what may have been meant. */
 void stem_check_unknown(struct stem_checker *c, const struct stem_x *x);
 /* The memory of `root` is written, or may be by others. */

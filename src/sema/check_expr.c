@@ -43,12 +43,12 @@ void stem_checker_bind(struct stem_checker *c, struct stem_sym name, struct stem
     stem_vec_push(&c->names, (struct stem_checked_name){.name = name, .v = v, .span = span});
 }
 
-void stem_suggest_name(const struct stem_eval *e, const char *word)
+bool stem_suggest_name(const struct stem_eval *e, const char *word)
 {
     STEM_VEC(const char *) list = {0};
     const struct stem_checker *c = e->checker;
     if (stem_diags_errors(e->diags) > 100)
-        return;
+        return true;
     for (uint32_t i = 0; c && !e->of_indices && i < c->names.len; i++)
         stem_vec_push(&list, stem_name(e->m, c->names.at[i].name));
     for (uint32_t i = 0; e->indices && i < e->indices->v.len; i++)
@@ -61,10 +61,11 @@ void stem_suggest_name(const struct stem_eval *e, const char *word)
         if (!strcmp(stem_name(e->m, c->gone.at[i].name), word)) {
             stem_diag_label(e->diags, c->gone.at[i].span, "it was bound here, but %s", c->gone.at[i].where);
             stem_vec_free(&list);
-            return;
+            return true;
         }
-    stem_suggest(e->diags, word, list.at, list.len);
+    bool near = stem_suggest(e->diags, word, list.at, list.len);
     stem_vec_free(&list);
+    return near;
 }
 
 static struct stem_sval name(struct stem_checker *c, const struct stem_x *x)

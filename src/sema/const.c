@@ -23,13 +23,14 @@ struct stem_global stem_global_find(const struct stem_module *m, struct stem_sym
     return name.n < m->globals.len ? m->globals.at[name.n] : (struct stem_global){STEM_G_NONE, 0};
 }
 
-void stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n)
+bool stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n)
 {
     if (stem_diags_errors(diags) > 100)
-        return; /* nobody sees it any more, and a search for each error of a broken file would take long */
+        return true; /* nobody sees it any more, and a search for each error of a broken file would take long */
     const char *near = stem_nearest(word, candidates, n);
     if (near)
         stem_diag_help(diags, "did you mean '%s'?", near);
+    return near != NULL;
 }
 
 static struct stem_num integer(struct stem_dim d)
@@ -350,7 +351,9 @@ static struct stem_num name(const struct stem_eval *e, const struct stem_x *x)
         stem_error(e->diags, STEM_E_NOT_A_CONST, x->span, "'%s' is not a number", text);
     } else {
         stem_error(e->diags, STEM_E_UNKNOWN_NAME, x->span, "unknown name '%s'", text);
-        stem_suggest_name(e, text);
+        if (!stem_suggest_name(e, text) && !e->of_indices && (e->dim_value || !e->m->dim_infos.len))
+            stem_diag_help(e->diags, "sizes are declared before: `const %s = 64;`, or `dim %s in 1..64;` for one that is chosen when the "
+                                     "program is compiled", text, text);
     }
     return bad;
 }

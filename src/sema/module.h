@@ -118,7 +118,7 @@ bool stem_is_const(const struct stem_eval *e, const struct stem_x *x);
 /* min, sqrt, ...: a function of numbers. */
 bool stem_is_number_function(const char *name);
 void stem_eval_consts(struct stem_module *m, const struct stem_override *overrides, uint32_t n);
-void stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n);
+bool stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n);
 
 /* ---- types (type.c) ---- */
 
