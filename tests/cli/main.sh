@@ -57,8 +57,8 @@ expect 0 'price: two or three streams are usual' explain STEM1239 # filled anew,
 expect 0 '^zero\(DTYPE\[SIZE' ops zero
 expect 0 'not called by this name' ops experts_up
 expect 1 "'T' is a dim: --dim T=4" compile -D T=4 $moe
-expect 1 "dim 'T=1,4,1': 1 is there twice" compile --dim T=1,4,1 $moe
-expect 1 "'LAYERS=2': LAYERS has a value already, 1" compile -D LAYERS=1 -D LAYERS=2 $moe
+expect 2 "dim 'T=1,4,1': 1 is there twice" compile --dim T=1,4,1 $moe
+expect 2 "'LAYERS=2': LAYERS has a value already, 1" compile -D LAYERS=1 -D LAYERS=2 $moe
 expect 2 "no diagnostic is called 'STEM9999'" explain STEM9999
 expect 2 'which diagnostic' explain
 
