@@ -43,49 +43,6 @@ struct state {
     bool *settled;           /* by op: nothing more to decide about what it writes */
 };
 
-/* ---- what comes before what ---- */
-
-/* Whether the reader comes before the writer without this dep. */
-static bool ordered(const struct state *s, uint32_t reader, uint32_t writer)
-{
-    uint32_t queue[SEARCH], n = 1, direct = 0;
-    queue[0] = reader;
-    for (uint32_t e = s->succs.begin[reader]; e < s->succs.begin[reader + 1]; e++)
-        direct += s->succs.to[e] == writer;
-    if (direct > 1) /* data, too */
-        return true;
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t e = s->succs.begin[queue[i]]; e < s->succs.begin[queue[i] + 1]; e++) {
-            uint32_t to = s->succs.to[e];
-            bool known = i == 0 && to == writer;
-            if (to == writer && i)
-                return true;
-            for (uint32_t k = 0; k < n && !known; k++)
-                known = queue[k] == to;
-            if (!known && n < SEARCH)
-                queue[n++] = to;
-        }
-    return false;
-}
-
-/* Whether a copy of the version could not be made before this reader of it has read: several ops made the version, each a part,
- * and the reader is one of them, or comes before one. */
-static bool reads_part(const struct state *s, const struct contest *c, uint32_t reader)
-{
-    const struct stem_program *p = s->p;
-    for (uint32_t k = s->begin[c->buffer]; k < s->begin[c->buffer + 1]; k++) {
-        const struct stem_value *v = &p->values.at[s->value[k]];
-        if (v->version != c->version || v->def.n == STEM_NONE)
-            continue;
-        bool before = v->def.n == reader || ordered(s, reader, v->def.n);
-        for (uint32_t e = s->succs.begin[reader]; e < s->succs.begin[reader + 1]; e++)
-            before |= s->succs.to[e] == v->def.n;
-        if (before)
-            return true;
-    }
-    return false;
-}
-
 /* ---- copying ---- */
 
 static void index_values(struct state *s)
@@ -183,8 +140,7 @@ static void move_readers(struct state *s, struct stem_builder *b, const struct c
     struct stem_program *p = s->p;
     for (uint32_t k = c->first; k < c->end; k++) {
         const struct stem_dep *d = &p->sched.deps.at[k];
-        if (d->kind != STEM_DEP_ANTI || stem_op_at(p, d->from)->segment != p->ops.at[c->writer].segment ||
-            reads_part(s, c, d->from.n))
+        if (d->kind != STEM_DEP_ANTI || stem_op_at(p, d->from)->segment != p->ops.at[c->writer].segment)
             continue;
         uint32_t i = 0;
         for (struct stem_operand *o; (o = operand_of(p, c, d->from.n, &i));)
@@ -223,6 +179,29 @@ static bool make_copy(struct state *s, const struct contest *c)
 
 /* ---- deciding ---- */
 
+/* Whether the reader comes before the writer without this dep. */
+static bool ordered(const struct state *s, uint32_t reader, uint32_t writer)
+{
+    uint32_t queue[SEARCH], n = 1, direct = 0;
+    queue[0] = reader;
+    for (uint32_t e = s->succs.begin[reader]; e < s->succs.begin[reader + 1]; e++)
+        direct += s->succs.to[e] == writer;
+    if (direct > 1) /* data, too */
+        return true;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t e = s->succs.begin[queue[i]]; e < s->succs.begin[queue[i] + 1]; e++) {
+            uint32_t to = s->succs.to[e];
+            bool known = i == 0 && to == writer;
+            if (to == writer && i)
+                return true;
+            for (uint32_t k = 0; k < n && !known; k++)
+                known = queue[k] == to;
+            if (!known && n < SEARCH)
+                queue[n++] = to;
+        }
+    return false;
+}
+
 static double copy_us(const struct state *s, const struct contest *c)
 {
     uint64_t bytes = s->p->buffers.at[c->buffer].bytes;
@@ -256,8 +235,7 @@ static bool decide(const struct state *s, const struct contest *c)
 static void weigh(const struct state *s, struct contest *c, const struct stem_dep *d)
 {
     const struct stem_op *from = stem_op_at(s->p, d->from), *to = stem_op_at(s->p, d->to);
-    bool external = s->p->buffers.at[c->buffer].kind != STEM_BUFFER_TEMP;
-    if (from->segment != to->segment || d->from.n >= s->n_ops || (external && reads_part(s, c, d->from.n)))
+    if (from->segment != to->segment || d->from.n >= s->n_ops)
         return;
     if (s->component[d->from.n] == s->component[d->to.n]) {
         c->circle = true;
