@@ -139,12 +139,6 @@ bool stem_build_can_move(const struct stem_builder *b, struct stem_value_id valu
 
 static struct stem_value_id copied(struct stem_builder *b, struct stem_value_id v);
 
-static bool overlap(const struct stem_tensor *a, const struct stem_tensor *b)
-{
-    return a->buffer == b->buffer && a->offset < b->offset + stem_tensor_extent(b) &&
-           b->offset < a->offset + stem_tensor_extent(a);
-}
-
 static bool writes(enum stem_mode mode)
 {
     return mode == STEM_MODE_INOUT || mode == STEM_MODE_CONSUME;
@@ -160,40 +154,9 @@ bool stem_build_can_write(const struct stem_builder *b, struct stem_value_id val
     if (buffer->kind == STEM_BUFFER_TEMP || v->version + 1 != buffer->newest)
         return false;
     for (uint32_t i = stem_value_origin(p, value).n + 1; i < p->values.len; i++)
-        if (p->values.at[i].version > v->version && overlap(&p->values.at[i].tensor, &v->tensor))
+        if (p->values.at[i].version > v->version && stem_tensor_overlap(&p->values.at[i].tensor, &v->tensor))
             return false;
     return true;
-}
-
-bool stem_build_overlap(const struct stem_program *p, struct stem_value_id v, struct stem_value_id w)
-{
-    return overlap(&stem_value_at(p, v)->tensor, &stem_value_at(p, w)->tensor);
-}
-
-bool stem_build_written_since(const struct stem_builder *b, struct stem_value_id value, uint32_t op)
-{
-    const struct stem_program *p = b->program;
-    const struct stem_tensor *t = &stem_value_at(p, value)->tensor;
-    for (uint32_t i = stem_value_origin(p, value).n + 1; i < p->values.len; i++) {
-        const struct stem_value *w = &p->values.at[i];
-        if (w->def.n < op && w->version > stem_value_at(p, value)->version && overlap(&w->tensor, t))
-            return true;
-    }
-    return false;
-}
-
-struct stem_value_id stem_build_newest(struct stem_builder *b, struct stem_value_id value)
-{
-    const struct stem_program *p = b->program;
-    const struct stem_value v = *stem_value_at(p, value);
-    const struct stem_buffer *buffer = &p->buffers.at[v.tensor.buffer];
-    if (buffer->consumed || stem_build_written_since(b, value, p->ops.len))
-        return STEM_NO_VALUE;
-    uint32_t i = p->values.len - 1;
-    while (p->values.at[i].tensor.buffer != v.tensor.buffer || p->values.at[i].version != buffer->newest)
-        i--;
-    return stem_build_view(b, (struct stem_value_id){i}, v.name, v.tensor.offset - p->values.at[i].tensor.offset, v.tensor.rank,
-                           v.tensor.dim, v.tensor.stride);
 }
 
 /* The op that writes the next version of this one or consumes it: the first in text order. */
@@ -245,7 +208,7 @@ static void part_operands(struct stem_builder *b, struct stem_operand *o, uint32
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < n && o[i].value.n != STEM_NONE && writes(o[i].mode); k++) {
             if (k == i || o[k].value.n == STEM_NONE ||
-                !overlap(&stem_value_at(p, o[i].value)->tensor, &stem_value_at(p, o[k].value)->tensor))
+                !stem_tensor_overlap(&stem_value_at(p, o[i].value)->tensor, &stem_value_at(p, o[k].value)->tensor))
                 continue;
             if (writes(o[k].mode))
                 bug(b, "an op that writes the same bytes in place twice");

@@ -49,6 +49,7 @@ void stem_build_move(struct stem_builder *b, struct stem_value_id value, struct 
  * stem_build_op and stem_build_call copy a temporary buffer's old version first (stem_build_copy_old) and write to
  * the copy; for an external buffer, whose last contents would be a matter of luck, they abort: ask before. */
 bool stem_build_can_write(const struct stem_builder *b, struct stem_value_id value);
+bool stem_tensor_overlap(const struct stem_tensor *a, const struct stem_tensor *b); /* of one buffer, with bytes in common */
 /* Whether two values have bytes in common, whatever their versions; and whether an op before `op` wrote common bytes in a version after that of the value. Time as for stem_build_can_write. */
 bool stem_build_overlap(const struct stem_program *p, struct stem_value_id v, struct stem_value_id w);
 bool stem_build_written_since(const struct stem_builder *b, struct stem_value_id value, uint32_t op);

@@ -74,6 +74,8 @@ struct stem_checker {
 };
 
 bool stem_checker_knows(const struct stem_checker *c, struct stem_sym name);
+/* Whose memory a parameter is, where it is used as if it were somebody else's. */
+void stem_check_label_param(struct stem_checker *c, const struct stem_ast_param *p);
 /* Help lines for an unknown name; false: there are none. */
 bool stem_suggest_name(const struct stem_eval *e, const char *word);
 /* Reports that nothing has the name of the call x, and what may have been meant. */

@@ -41,15 +41,6 @@ static const struct stem_ast_param *own_param(struct stem_checker *c, uint32_t i
     return p;
 }
 
-/* Whose memory a parameter is, where it is used as if it were somebody else's. */
-static void label_param(struct stem_checker *c, const struct stem_ast_param *p)
-{
-    if (p->mode == STEM_AST_INOUT || p->mode == STEM_AST_CONSUME)
-        stem_diag_label(c->m->diags, p->span, "a parameter that is `%s`", stem_ast_mode_text(p->mode));
-    else
-        stem_diag_label(c->m->diags, p->span, "a parameter that is lent");
-}
-
 /* The value's memory may be given up here. */
 static void may_release(struct stem_checker *c, const struct stem_arg *a, struct stem_root root)
 {
@@ -69,7 +60,7 @@ static void may_release(struct stem_checker *c, const struct stem_arg *a, struct
     const char *name = stem_name(c->m, p->id.name);
     stem_error(q, STEM_E_RELEASE_BORROWED, a->span, "'%s' of '%s', which the %s's caller owns", word, name,
                model ? "model" : "layer");
-    label_param(c, p);
+    stem_check_label_param(c, p);
     if (!model)
         stem_diag_help(q, "declare the parameter as `%s %s: ...` and let callers give it up", word, name);
 }
@@ -89,7 +80,7 @@ static void may_write(struct stem_checker *c, const struct stem_arg *a, struct s
         return;
     const char *name = stem_name(c->m, p->id.name);
     stem_error(q, STEM_E_WRITE_BORROWED, a->span, "'%s' belongs to the caller and may not be written in place", name);
-    label_param(c, p);
+    stem_check_label_param(c, p);
     stem_diag_help(q, "declare it as `inout %s: ...`, or write to a copy: inout copy(%s)", name, name);
 }
 

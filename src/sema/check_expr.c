@@ -96,6 +96,14 @@ static struct stem_sval name(struct stem_checker *c, const struct stem_x *x)
     return bad;
 }
 
+void stem_check_label_param(struct stem_checker *c, const struct stem_ast_param *p)
+{
+    if (p->mode == STEM_AST_INOUT || p->mode == STEM_AST_CONSUME)
+        stem_diag_label(c->m->diags, p->span, "a parameter that is `%s`", stem_ast_mode_text(p->mode));
+    else
+        stem_diag_label(c->m->diags, p->span, "a parameter that is lent");
+}
+
 const struct stem_x *stem_base_name(const struct stem_x *x)
 {
     while (x->kind == STEM_X_SLICE || x->kind == STEM_X_VIEW)
