@@ -283,15 +283,16 @@ static void experts_in(mixture d)
                     d.experts, d.hidden, d.inter, tile, height);
         });
     }
-    if constexpr (G::TOKENS == 8 && F::SCALES != 0) { /* a slot for each product */
+    if constexpr (F::SCALES != 0) { /* a slot for each product */
+        constexpr int SLOTS = G::TOKENS == 1 ? ROOM : 8;
         array<bf16> slots[2] = {array<bf16>(T * H), array<bf16>(T * H)};
         for (array<bf16> &to : slots)
-            emu_launch({(unsigned)((H + height - 1) / height), (unsigned)tiles, 1}, 32 * DWARPS, 1,
-                       DWARPS * DSTAGES * stem_packed_stage_bytes<F, DMT> + tile * K * (16 * DMT + 5) * 4, [&] {
+            emu_launch({(unsigned)((H + height - 1) / height + 1) / 2, (unsigned)tiles, 1}, 32 * DWARPS, 1,
+                       DWARPS * stem_slots_ring_bytes<G, DMT, DSTAGES, SLOTS> + tile * K * (16 * DMT + 5) * 4, [&] {
                 stem_store_plain<bf16> store = {to.data(), H};
-                stem_experts_down_slots<F, DMT, DSTAGES, DWARPS, true>(h_want.data(), ids.data(), scale.data(), w2.w.data(), w2.scale(),
-                                                                       w2.tensor(), store, d.tokens, d.k, d.experts, d.hidden,
-                                                                       d.inter, tile, height);
+                stem_experts_down_slots<G, DMT, DSTAGES, DWARPS, SLOTS, 2, true>(h_want.data(), ids.data(), scale.data(), w2.w.data(),
+                                                                             w2.scale(), w2.tensor(), store, d.tokens, d.k, d.experts,
+                                                                             d.hidden, d.inter, tile, height);
             });
         compare("experts with slots, down", slots[0], want, slots[1], 4e-3);
     }

@@ -410,7 +410,8 @@ template <int MT> struct stem_down_fixed_one_sink {
             sum[i >> 1][i & 1] += s * acc[i >> 1][0][i & 1];
     }
 };
-template <int MT, int NT> struct stem_down_fixed_sink {
+/* SLOTS: a place of its own for each pair (down_slots.cuh), not a sum for each token. */
+template <int MT, int NT, bool SLOTS = false> struct stem_down_fixed_sink {
     float *sum;
     const float *scale;
     const stem_groups *groups;
@@ -421,12 +422,13 @@ template <int MT, int NT> struct stem_down_fixed_sink {
 #pragma unroll
         for (int j = 0; j < NT; j++)
             if (NT == 1 || j < count) {
-                float *at = sum + groups->token[begin + j] * stem_down_sink<MT, NT>::LD + 8 * t + g, s = scale[begin + j];
+                int to = SLOTS ? groups->pair[begin + j] : groups->token[begin + j];
+                float *at = sum + to * stem_down_sink<MT, NT>::LD + 8 * t + g, s = scale[begin + j];
 #pragma unroll
                 for (int p = 0; p < (MT + 1) / 2; p++) {
-                    float v = stem_fixed_sum(acc, j, p);
+                    float v = s * stem_fixed_sum(acc, j, p);
                     if (2 * p + (t >> 1) < MT)
-                        at[32 * p] += s * v;
+                        at[32 * p] = SLOTS ? v : at[32 * p] + v;
                 }
             }
         __syncwarp();

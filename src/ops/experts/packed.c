@@ -87,6 +87,7 @@ struct cut {
     bool keep, fixed;                                  /* fixed: tokens in fixed point (fixed.cuh) */
     bool whole;                                        /* a block's shared memory holds all of its item (one_packed.cuh) */
     bool slots;                                        /* of down: sums have slots (down_slots.cuh) */
+    uint32_t tiles;                                    /* of slots: tiles of a block */
 };
 
 /* Whether an expert is likely to be chosen by few tokens. */
@@ -95,15 +96,16 @@ static bool few(const struct stem_experts_sizes *s)
     return s->tile * s->k <= s->experts;
 }
 
+/* In nvfp4, whose weights take more to unpack and whose products are twice as many, experts with several tokens are faster in bf16. */
 static bool takes_fixed(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t)
 {
-    return few(s) && stem_format_fixed(type, t);
+    return stem_format_fixed(type, t) && (few(s) || (type == STEM_INT4 && s->tile * s->k <= 2 * s->experts));
 }
 
-/* Tokens of a group: an expert that is chosen by two although that is unlikely is read twice, once from the second-level cache. */
+/* Tokens of a group: an expert that is chosen by more although that is unlikely is read twice. */
 static uint32_t fixed_width(const struct stem_experts_sizes *s)
 {
-    return s->tokens == 1 || 8 * s->tile * s->k <= s->experts ? 1 : 2;
+    return s->tokens == 1 || 8 * s->tile * s->k <= s->experts ? 1 : few(s) ? 2 : 3;
 }
 
 static const char *format_of(enum stem_dtype type, const struct cut *p)
@@ -168,9 +170,10 @@ static struct cut up_cut(enum stem_dtype type, const struct stem_experts_sizes *
 {
     const uint32_t half = stem_stream_sm_smem(t) / 2 - UP_FIXED;
     uint32_t chunks = (uint32_t)((s->hidden + chunk_of(type) - 1) / chunk_of(type));
-    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2, .keep = few(s)};
+    struct cut c = {.mt = 2, .nt = stem_experts_nt(s), .stages = 2};
     c.fixed = takes_fixed(type, s, t);
-    c.warps = !c.keep ? 4 : !c.fixed && (type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1)) ? 6 : 8;
+    c.keep = few(s) || c.fixed;
+    c.warps = !c.keep ? 4 : c.fixed && !few(s) ? 6 : !c.fixed && (type == STEM_INT4 || (type == STEM_NVFP4 && s->tokens > 1)) ? 6 : 8;
     c.width = c.fixed ? fixed_width(s) : !c.keep ? 8 * c.nt : s->tokens > 1 ? 2 : 1;
     if (whole_cut(type, s, t, chunks, &c))
         return c;
@@ -275,17 +278,19 @@ static uint32_t down_height(uint32_t full, const struct stem_experts_sizes *s, c
 static bool slots_cut(enum stem_dtype type, const struct stem_experts_sizes *s, const struct stem_target *t, struct cut *c)
 {
     const uint32_t most = stem_stream_block_smem(t) - (8 << 10), more = (uint32_t)(s->tile * s->k * (16 * c->mt + 5) * 4);
-    if (type == STEM_F8E4M3 || c->fixed || c->nt != 1 || c->warps >= 8)
+    if (type == STEM_F8E4M3 || (c->fixed ? few(s) : c->nt != 1 || c->warps >= 8))
         return false;
-    for (uint32_t warps = 16; warps > 2 * c->warps; warps -= 2) {
-        uint32_t ring = warps * c->stages * stem_format_stage_bytes(type, c->mt);
-        if (ring + more <= most) {
-            c->slots = true;
-            c->warps = warps;
-            c->ring = ring;
-            c->smem = ring + more;
-            c->width = 8;
-            c->height = down_height(16 * c->mt, s, t);
+    struct cut w = *c;
+    w.width = c->fixed ? 4 : 8; /* it reads no expert twice but a few */
+    uint32_t stage = stem_format_stage_bytes(type, c->mt), own = c->fixed ? token_bytes(type, &w, 1) : 0;
+    for (w.warps = 16; w.warps > (c->fixed ? 8 : 2 * c->warps); w.warps -= 2) {
+        w.ring = w.warps * (c->stages * stage + own);
+        if (w.ring + more <= most) {
+            w.slots = true;
+            w.smem = w.ring + more;
+            w.height = down_height(16 * c->mt, s, t);
+            w.tiles = (s->hidden + w.height - 1) / w.height > t->n_sms ? 2 : 1;
+            *c = w;
             return true;
         }
     }
@@ -335,14 +340,14 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     const char *tag, *sizes = sizes_of(s, type, &tag, a);
     const char *kernel = stem_arena_printf(a, "stem_experts_down_%s%s_m%u_r%u_s%u_w%u%s%s%s%s", stem_dtype_name(type),
                                            stem_format_tag(c, 4, a), p.mt, p.width, p.stages, p.warps,
-                                           p.fixed ? "_f" : "", early ? "_w" : "", p.slots ? "_s" : one ? "_one" : "", tag);
+                                           p.fixed ? "_f" : "", early ? "_w" : "", p.slots ? p.tiles > 1 ? "_s2" : "_s" : one ? "_one" : "", tag);
     const char *define;
     struct stem_store store;
     stem_epilogue_store(c, kernel, "hidden", a, &store, &define);
     l->kernel = stem_arena_printf(a, "%s%s", kernel, store.name);
     const char *function =
-        p.slots ? stem_arena_printf(a, "stem_experts_down_slots<%s, %u, %u, %u, %s>", format_of(type, &p), p.mt, p.stages, p.warps,
-                                    early ? "true" : "false")
+        p.slots ? stem_arena_printf(a, "stem_experts_down_slots<%s, %u, %u, %u, %u, %u, %s>", format_of(type, &p), p.mt, p.stages,
+                                    p.warps, p.width, p.tiles, early ? "true" : "false")
                 : stem_arena_printf(a, "stem_experts_down_packed<%s, %u, %u, %u, %u, %s, %s>", format_of(type, &p), p.mt, p.stages,
                                     p.warps, p.width, early ? "true" : "false", one ? "true" : "false");
     l->code = stem_arena_printf(
@@ -356,6 +361,8 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = s->tile}};
     l->scalars[l->n_scalars++] = (struct stem_scalar){STEM_SCALAR_I32, {.i = p.height}};
     l->grid[0] = (uint32_t)((s->hidden + p.height - 1) / p.height);
+    if (p.tiles > 1)
+        l->grid[0] = (l->grid[0] + p.tiles - 1) / p.tiles;
     l->grid[1] = (uint32_t)s->tiles;
     l->block[0] = 32 * p.warps;
     l->smem = p.smem;
