@@ -122,6 +122,22 @@ template <int MT, int NT> struct stem_down_sink {
     }
 };
 
+/* The end of a block: what each of PARTS has for a token and a row, in their order, which lie `size` floats apart; rows are LD floats
+ * apart for each token. inside(row) says which ones the block stores, by store(token, row, sum). */
+template <int PARTS, int ROWS, int LD, int THREADS, class Inside, class Store>
+__device__ __forceinline__ void stem_down_end(const float *sums, int size, int tokens, const Inside &inside, const Store &store)
+{
+    for (int o = threadIdx.x; o < tokens * ROWS; o += THREADS) {
+        int row = o % ROWS, token = o / ROWS;
+        float v = 0;
+#pragma unroll
+        for (int p = 0; p < PARTS; p++)
+            v += sums[p * size + token * LD + row];
+        if (inside(row))
+            store(token, row, v);
+    }
+}
+
 /* ---- any shape, alignment and dtype: a warp for each element of h, of y ---- */
 
 /* Grid: x = inter / 4, y = pairs; 4 warps. */

@@ -230,15 +230,9 @@ __device__ __forceinline__ void stem_experts_down(const E *h, const int *ids, co
     stem_down_run<E, MT, TR, STAGES, WARPS, EARLY>(stem_shared_address(stem_smem), groups.n, inter, source, sink);
     __syncwarp();
     __syncthreads();
-    for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
-        int row = o % (16 * MT), token = o / (16 * MT);
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * sums_size + token * LD + row];
-        if (row0 + row < hidden)
-            store(t0 + token, row0 + row, v, 0.0f);
-    }
+    stem_down_end<WARPS, 16 * MT, LD, 32 * WARPS>(
+        sums, sums_size, n, [&](int row) { return row0 + row < hidden; },
+        [&](int token, int row, float v) { store(t0 + token, row0 + row, v, 0.0f); });
 }
 
 /* ---- one token: no grouping, no barrier before the first weights (one.cuh, which has a kernel for many rows) ----

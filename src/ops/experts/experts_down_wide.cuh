@@ -215,15 +215,9 @@ __device__ __forceinline__ void stem_experts_down_wide(const Rows &h, const int 
         stem_down_wide_add(sums + group * sums_size, merged, made, item, acc);
     }
     __syncthreads();
-    for (int o = threadIdx.x; o < n * 64; o += THREADS) {
-        int row = o % 64, token = o / 64;
-        float v = 0;
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++)
-            v += sums[g * sums_size + token * STEM_WIDE_LD + row];
-        if (row < height && row0 + row >= (int)blockIdx.x * height)
-            store(t0 + token, row0 + row, v, 0.0f);
-    }
+    stem_down_end<GROUPS, 64, STEM_WIDE_LD, THREADS>(
+        sums, sums_size, n, [&](int row) { return row < height && row0 + row >= (int)blockIdx.x * height; },
+        [&](int token, int row, float v) { store(t0 + token, row0 + row, v, 0.0f); });
 }
 
 #endif /* STEM_WGMMA */

@@ -524,15 +524,9 @@ __device__ __forceinline__ void stem_down_packed_many(const __nv_bfloat16 *h, co
     typename stem_down_packed_sinks<F, MT, NT>::many sink = {sums + warp * sums_size, merged, &made};
     stem_down_stream<F, MT, STAGES, ROOM, EARLY>(stem_smem + warp * ring, warp, WARPS, made.n, inter, source, sink);
     __syncthreads();
-    for (int o = tid; o < n * 16 * MT; o += 32 * WARPS) {
-        int row = o % (16 * MT), token = o / (16 * MT);
-        float v = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; w++)
-            v += sums[w * sums_size + token * LD + row];
-        if (row < height && row0 + row >= (int)blockIdx.x * height)
-            store(t0 + token, row0 + row, v, 0.0f);
-    }
+    stem_down_end<WARPS, 16 * MT, LD, 32 * WARPS>(
+        sums, sums_size, n, [&](int row) { return row < height && row0 + row >= (int)blockIdx.x * height; },
+        [&](int token, int row, float v) { store(t0 + token, row0 + row, v, 0.0f); });
 }
 
 /* Block: 32 * WARPS threads. Grid: x = tiles of `height` rows of hidden, a multiple of 4 up to 16 * MT, or with f8e4m3 that; hidden
