@@ -106,7 +106,8 @@ check "$SRCDIR/tests/gpu/latent_ops.stem" --dim T=1,4,16,40 --compare=cpu
 check "$SRCDIR/tests/gpu/latent_ops.stem" --chaos --poison
 check "$SRCDIR/tests/gpu/grouped_ops.stem" --dim T=1,4,16 --compare=cpu
 check "$SRCDIR/tests/gpu/grouped_ops.stem" --dim T=1,4 --chaos --poison
-check "$SRCDIR/tests/gpu/format_ops.stem" --dim T=1,4,16,40,200 --compare=cpu
+check "$SRCDIR/tests/gpu/format_ops.stem" --dim T=1,4,8,16,40,200 --compare=cpu
+check "$SRCDIR/tests/gpu/packed_ops.stem" --dim T=4,24,40 --compare=cpu
 check "$SRCDIR/tests/gpu/format_ops.stem" --chaos --poison
 check "$SRCDIR/tests/gpu/norm_ops.stem" --dim T=1,4,16,70 --compare=cpu
 check "$SRCDIR/tests/gpu/norm_ops.stem" --chaos --poison
