@@ -5,7 +5,7 @@
  * A block keeps its room until it ends. If those of a kernel take all shared memory, the next kernel of its stream, though
  * launched early, finds room only as they end; by then a longer kernel of another stream may wait for the same room, and
  * has it until its own end. So an op beside a longer one of another stream takes half of each multiprocessor's, where its
- * kernel can: the next op of its stream then finds the other half.
+ * kernel can: the next op of its stream then finds the other half. If that one joins the longer op, it has nothing to find.
  */
 #include "ops/op.h"
 #include "pass/graph.h"
@@ -43,14 +43,15 @@ static struct stem_op_id longest_beside(const struct stem_program *p, const stru
     return longest;
 }
 
-/* An op of another stream that may run beside this one and takes longer; NO_OP: there is none. */
+/* An op of another stream that may run beside this one and the next one of its stream, and takes longer; NO_OP: there is none. */
 static struct stem_op_id longer(const struct stem_program *p, const struct stem_hb *hb, struct stem_op_id *const *at,
                                 struct stem_op_id id)
 {
     const struct stem_op *op = stem_op_at(p, id);
-    for (uint32_t s = 0; s < p->streams.len; s++) {
+    struct stem_op_id next = at[op->stream.n][hb->index[id.n] + 1];
+    for (uint32_t s = 0; s < p->streams.len && next.n != STEM_NONE; s++) {
         struct stem_op_id other = s == op->stream.n ? STEM_NO_OP : longest_beside(p, hb, at[s], s, id);
-        if (other.n != STEM_NONE && stem_op_at(p, other)->est_us > op->est_us)
+        if (other.n != STEM_NONE && stem_op_at(p, other)->est_us > op->est_us && !stem_hb_before(hb, other, next))
             return other;
     }
     return STEM_NO_OP;

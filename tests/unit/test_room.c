@@ -36,15 +36,25 @@ static struct stem_value_id linear(struct products *t, const char *name, uint32_
     return stem_build_simple(&t->b, "linear", in, 2, NULL, 0);
 }
 
-/* On side `up` and `down`, two products of a short expert; on main `other`, of n rows, beside them or behind them. */
-static struct products products_of(int64_t tokens, int64_t n, bool behind)
+/* On side `up` and `down`, two products of a short expert, and behind them, if it is to be, `more` of down's result or, if it
+ * joins, of that of `other`; this is on main, of n rows, beside the two or behind them. */
+enum more { NOTHING, MORE, JOINS };
+static struct products chain_of(int64_t tokens, int64_t n, bool behind, enum more more)
 {
     struct products t = products_new();
     struct stem_value_id x = buffer(&t, STEM_BUFFER_INPUT, "x", tokens, 2048), w1 = buffer(&t, STEM_BUFFER_WEIGHT, "w1", 2816, 2048),
                          w2 = buffer(&t, STEM_BUFFER_WEIGHT, "w2", 2048, 2816), w3 = buffer(&t, STEM_BUFFER_WEIGHT, "w3", n, 2048);
+    struct stem_value_id w4 = buffer(&t, STEM_BUFFER_WEIGHT, "w4", 64, more == JOINS ? n : 2048);
     struct stem_value_id down = linear(&t, "down", 1, linear(&t, "up", 1, x, w1), w2);
-    linear(&t, "other", 0, behind ? down : x, w3);
+    struct stem_value_id other = linear(&t, "other", 0, behind ? down : x, w3);
+    if (more != NOTHING)
+        linear(&t, "more", 1, more == JOINS ? other : down, w4);
     return t;
+}
+
+static struct products products_of(int64_t tokens, int64_t n, bool behind)
+{
+    return chain_of(tokens, n, behind, NOTHING);
 }
 
 static void run(struct products *t, bool one_stream)
@@ -70,9 +80,11 @@ static void check_sharing(struct products t, bool one_stream, const char *expect
 
 static void who(void)
 {
-    check_sharing(products_of(1, 100000, false), false, "up down ");
-    check_sharing(products_of(8, 100000, false), false, "up down ");
-    check_sharing(products_of(1, 2560, false), false, "other "); /* who takes longer need not */
+    check_sharing(products_of(1, 100000, false), false, "up "); /* nothing comes behind `down` that could find room */
+    check_sharing(products_of(8, 100000, false), false, "up ");
+    check_sharing(chain_of(1, 100000, false, MORE), false, "up down ");
+    check_sharing(chain_of(1, 100000, false, JOINS), false, "up ");
+    check_sharing(products_of(1, 2560, false), false, ""); /* who takes longer need not */
     check_sharing(products_of(1, 100000, true), false, "");      /* nothing is beside anything */
     check_sharing(products_of(1, 100000, false), true, "");
     check_sharing(products_of(64, 100000, false), false, ""); /* half is too little for its smallest rings */
@@ -128,7 +140,7 @@ static void launches(void)
 /* What was decided is in the program's text, and read from it. */
 static void text(void)
 {
-    struct products t = products_of(1, 100000, false);
+    struct products t = chain_of(1, 100000, false, MORE);
     struct stem_out first = {0}, second = {0};
     run(&t, false);
     stem_program_print(t.f.program, &first);
