@@ -23,7 +23,7 @@ libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packe
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
 libstem_core_la_SOURCES += %D%/gqa_store/gqa_store.c %D%/gqa_store/gqa_store.h %D%/gqa_store/gqa_store_ref.c
-libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %D%/mla/mla_store.c
+libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %D%/mla/mla_store.c %D%/mla/norm_query.c
 libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
 libstem_core_la_SOURCES += %D%/attention/attention.c %D%/attention/attention.h %D%/attention/attention_ref.c \
@@ -61,6 +61,7 @@ STEM_CUH = \
 	%D%/experts/experts_down_wide.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
+	%D%/mla/norm_query.cuh \
 	%D%/gqa_store/gqa_store.cuh \
 	%D%/rope/rope.cuh \
 	%D%/route/route.cuh \

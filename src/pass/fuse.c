@@ -322,6 +322,7 @@ static void fuse_all(struct stem_program *p, struct stem_pass_ctx *ctx, bool ear
     stem_fuse_norms(&s.f);
     stem_fuse_heads(&s.f);
     stem_fuse_stores(&s.f);
+    stem_fuse_queries(&s.f);
     stem_fuse_quantised(&s.f); /* the last one: it adds buffers */
 }
 

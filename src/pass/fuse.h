@@ -51,11 +51,12 @@ const char *stem_fuse_text(const struct stem_fuse *s, const char *text); /* inte
  * on main still. */
 void stem_fuse_early(struct stem_program *p, struct stem_pass_ctx *ctx);
 
-/* fuse_epilogue.c, fuse_norm.c, fuse_heads.c, fuse_store.c, fuse_quantize.c */
+/* fuse_epilogue.c, fuse_norm.c, fuse_heads.c, fuse_store.c, fuse_query.c, fuse_quantize.c */
 void stem_fuse_epilogues(struct stem_fuse *s);
 void stem_fuse_norms(struct stem_fuse *s);
 void stem_fuse_heads(struct stem_fuse *s);
 void stem_fuse_stores(struct stem_fuse *s);
+void stem_fuse_queries(struct stem_fuse *s);
 void stem_fuse_quantised(struct stem_fuse *s);
 
 #endif

@@ -415,6 +415,57 @@ static void stores(void)
     check_store(4, 90, "mla_store mla_store attention_part attention_combine ");
 }
 
+/* A norm_linear and the mla_query of its first columns, for sm; `way` 1: of columns that begin further on, 2: positions that come
+ * behind the norm_linear, 3: few multiprocessors, 4: another absorbed size. Others read the norm_linear, too. */
+static void check_query(int way, int64_t tokens, uint32_t sm, const char *expected)
+{
+    struct flow f = flow_empty();
+    struct stem_builder b = stem_builder_new(f.program, f.dims, f.diags);
+    int64_t absorbed = way == 4 ? 112 : 128;
+    const struct {
+        enum stem_dtype dtype;
+        uint32_t rank;
+        int64_t dim[3];
+    } of[] = {{STEM_BF16, 2, {tokens, 1536}}, {STEM_BF16, 1, {1536}}, {STEM_BF16, 2, {1600, 1536}},
+              {STEM_BF16, 3, {8, absorbed, 512}}, {STEM_I32, 1, {tokens}}};
+    struct stem_value_id v[5];
+    for (uint32_t i = 0; i < 5; i++)
+        v[i] = stem_build_buffer(&b, i == 4 ? STEM_BUFFER_INPUT : STEM_BUFFER_WEIGHT, stem_intern_printf(f.strings, "in%u", i),
+                                 of[i].dtype, of[i].rank, of[i].dim);
+    b.name = stem_intern(f.strings, "a");
+    struct stem_value_id a = stem_build_simple(&b, "norm_linear", v, 3, NULL, 0), pos = v[4];
+    if (way == 2)
+        pos = stem_build_simple(&b, "copy", &pos, 1, NULL, 0);
+    struct stem_value_id view = stem_build_view(&b, a, stem_intern(f.strings, "view"), way == 1 ? 64 * 2 : 0, 3,
+                                                (int64_t[]){tokens, 8, absorbed + 64}, (int64_t[]){1600, absorbed + 64, 1});
+    b.name = stem_intern(f.strings, "q");
+    struct stem_value_id q = stem_build_simple(&b, "mla_query", (struct stem_value_id[]){view, v[3], pos}, 3, NULL, 0);
+    stem_build_simple(&b, "copy", way == 3 ? &q : &a, 1, NULL, 0);
+    struct stem_options options = stem_options_default();
+    struct stem_out o = {0};
+    options.target.sm = sm;
+    options.target.n_sms = way == 3 ? 30 : 132;
+    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, &(struct stem_pass_hooks){.check_each = true}));
+    for (uint32_t i = 0; i < f.program->ops.len; i++)
+        if (!f.program->ops.at[i].dead)
+            stem_out_printf(&o, "%s ", f.program->ops.at[i].def->name);
+    UNIT_SAME_TEXT(stem_out_text(&o), expected);
+    stem_out_free(&o);
+    flow_free(&f);
+}
+
+static void queries(void)
+{
+    check_query(0, 1, 90, "norm_query copy ");
+    check_query(0, 1, 100, "norm_query copy ");
+    check_query(0, 2, 90, "norm_linear mla_query copy ");
+    check_query(0, 1, 80, "norm_linear mla_query copy ");
+    check_query(1, 1, 90, "norm_linear mla_query copy ");
+    check_query(2, 1, 90, "norm_linear copy mla_query copy ");
+    check_query(3, 1, 90, "norm_linear mla_query copy "); /* 72 blocks have no room on so few multiprocessors */
+    check_query(4, 1, 90, "norm_linear mla_query copy ");
+}
+
 /* A rmsnorm and the products in f8e4m3 that read it: `way` 1: others read it, too; 2: a quantize_f8 in the program; 3: no
  * product in f8e4m3; 4: no rmsnorm, so that x is quantised once for both products. */
 static void quantised(void)
@@ -445,4 +496,4 @@ static void quantised(void)
 
 UNIT_MAIN("fuse", {"quantised", quantised}, {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
           {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads}, {"stores", stores},
-          {"grouped stores", grouped_stores})
+          {"grouped stores", grouped_stores}, {"queries", queries})

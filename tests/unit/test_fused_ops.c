@@ -269,6 +269,49 @@ static void grouped_store_part(void)
     finish(&part);
 }
 
+/* norm_query against norm_linear, then mla_query of its first columns: the same bits. */
+static void norm_query(void)
+{
+    enum { T = 3, HEADS = 2, K = 40, ABSORBED = 6, R = 4, L = 5, ROW = ABSORBED + R, N = HEADS * ROW + 7 };
+    struct run all, linear, query;
+    begin(&all, "norm_query");
+    operand(&all, STEM_BF16, 2, (int64_t[]){T, K + 3});
+    all.t[0].dim[1] = K;
+    operand(&all, STEM_F32, 1, (int64_t[]){K});
+    operand(&all, STEM_BF16, 2, (int64_t[]){N, K});
+    operand(&all, STEM_BF16, 3, (int64_t[]){HEADS, ABSORBED + 1, L});
+    all.t[3].dim[1] = ABSORBED;
+    operand(&all, STEM_I64, 1, (int64_t[]){T});
+    operand(&all, STEM_BF16, 2, (int64_t[]){T, N});
+    operand(&all, STEM_BF16, 3, (int64_t[]){T, HEADS, L + R});
+    ((struct stem_attr *)stem_op_attr(all.def, all.attrs, "eps"))->f = 0.25;
+    ((struct stem_attr *)stem_op_attr(all.def, all.attrs, "row"))->i = ROW;
+    ((struct stem_attr *)stem_op_attr(all.def, all.attrs, "interleaved"))->i = 1;
+    execute_for(&all, 2);
+    begin(&linear, "norm_linear");
+    for (uint32_t i = 0; i < 3; i++)
+        like(&linear, &all, i);
+    memcpy(linear.t[0].stride, all.t[0].stride, sizeof all.t[0].stride);
+    operand(&linear, STEM_BF16, 2, (int64_t[]){T, N});
+    ((struct stem_attr *)stem_op_attr(linear.def, linear.attrs, "eps"))->f = 0.25;
+    execute(&linear);
+    begin(&query, "mla_query");
+    operand(&query, STEM_BF16, 3, (int64_t[]){T, HEADS, ROW});
+    for (int t = 0; t < T; t++)
+        memcpy((char *)query.data[0] + t * HEADS * ROW * 2, (char *)linear.data[3] + t * N * 2, HEADS * ROW * 2);
+    like(&query, &all, 3);
+    memcpy(query.t[1].stride, all.t[3].stride, sizeof all.t[3].stride);
+    like(&query, &all, 4);
+    operand(&query, STEM_BF16, 3, (int64_t[]){T, HEADS, L + R});
+    ((struct stem_attr *)stem_op_attr(query.def, query.attrs, "interleaved"))->i = 1;
+    execute(&query);
+    CU_ASSERT(same_bits(&all, 5, &linear, 3));
+    CU_ASSERT(same_bits(&all, 6, &query, 3));
+    finish(&all);
+    finish(&linear);
+    finish(&query);
+}
+
 /* norm_linear of a slice with gaps, with an epilogue, against norm_linear of the slice's copy, then pointwise: the same bits. */
 static void norm_linear(void)
 {
@@ -403,4 +446,4 @@ static void quantised_by_hand(void)
 
 UNIT_MAIN("fused ops", {"quantised", quantised}, {"quantised by hand", quantised_by_hand}, {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads}, {"store_part", store_part},
           {"grouped_store_part", grouped_store_part},
-          {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})
+          {"norm_query", norm_query}, {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})

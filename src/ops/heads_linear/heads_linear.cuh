@@ -79,22 +79,28 @@ __device__ __forceinline__ void stem_heads_load(uint4 (&r)[4], const E *w, long 
         r[i] = inside ? *(const uint4 *)(from + i * wr) : uint4{0, 0, 0, 0};
 }
 
-/* acc += 64 columns by 16 values of k by 8 * NT tokens. Row g of product m is column 8g + 2m, row g + 8 the next one,
- * so a word of two neighbouring columns needs only its halves sorted; k is permuted alike in both operands. */
+/* Four rows of k of eight columns to fragments: row g of product m is column 8g + 2m, row g + 8 the next one, so a word of two
+ * neighbouring columns needs only its halves sorted; k is permuted alike in both operands. */
+__device__ __forceinline__ uint4 stem_heads_fragment(const uint4 (&r)[4], int m)
+{
+    unsigned q[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        q[i] = m == 0 ? r[i].x : m == 1 ? r[i].y : m == 2 ? r[i].z : r[i].w;
+    return uint4{__byte_perm(q[0], q[1], 0x5410), __byte_perm(q[0], q[1], 0x7632), __byte_perm(q[2], q[3], 0x5410),
+                 __byte_perm(q[2], q[3], 0x7632)};
+}
+
+/* acc += 64 columns by 16 values of k by 8 * NT tokens. */
 template <class E, int NT>
 __device__ __forceinline__ void stem_heads_multiply(float (&acc)[4][NT][4], const uint4 (&r)[4], const uint2 (&b)[NT])
 {
 #pragma unroll
     for (int m = 0; m < 4; m++) {
-        unsigned q[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            q[i] = m == 0 ? r[i].x : m == 1 ? r[i].y : m == 2 ? r[i].z : r[i].w;
-        unsigned a0 = __byte_perm(q[0], q[1], 0x5410), a1 = __byte_perm(q[0], q[1], 0x7632);
-        unsigned a2 = __byte_perm(q[2], q[3], 0x5410), a3 = __byte_perm(q[2], q[3], 0x7632);
+        uint4 a = stem_heads_fragment(r, m);
 #pragma unroll
         for (int j = 0; j < NT; j++)
-            stem_mma((const E *)nullptr, acc[m][j], a0, a1, a2, a3, b[j].x, b[j].y);
+            stem_mma((const E *)nullptr, acc[m][j], a.x, a.y, a.z, a.w, b[j].x, b[j].y);
     }
 }
 

@@ -75,7 +75,8 @@ template <class E, int NT, int ROWS> struct stem_tokens_normalised {
         squares[j] += stem_squares8<E>(b);
         return stem_times8((const E *)nullptr, b, factors);
     }
-    __device__ __forceinline__ void store(float *tile) const
+    /* The squares of PLACES tokens, LD apart, at `AT`. */
+    template <int LD = STEM_TILE_LD, int AT = 16, int PLACES = 8 * NT> __device__ __forceinline__ void store(float *tile) const
     {
         int lane = threadIdx.x & 31;
 #pragma unroll
@@ -83,8 +84,8 @@ template <class E, int NT, int ROWS> struct stem_tokens_normalised {
             float v = squares[j];
             v += __shfl_xor_sync(0xffffffffu, v, 1);
             v += __shfl_xor_sync(0xffffffffu, v, 2);
-            if ((lane & 3) == 0)
-                tile[(8 * j + (lane >> 2)) * STEM_TILE_LD + 16] = v;
+            if ((lane & 3) == 0 && 8 * j + (lane >> 2) < PLACES)
+                tile[(8 * j + (lane >> 2)) * LD + AT] = v;
         }
     }
     __device__ __forceinline__ float finish(float v, float sum) const
