@@ -78,6 +78,7 @@ STEM_CUH = \
 	%D%/index_scores/index_scores.cuh \
 	%D%/index_store/index_store.cuh \
 	%D%/top_k/top_k.cuh \
+	%D%/top_k/top_few.cuh \
 	%D%/argmax/argmax.cuh \
 	%D%/embed/embed.cuh \
 	%D%/pointwise/pointwise.cuh \

@@ -25,6 +25,7 @@
 #include "index_scores/index_part.cuh"
 #include "index_scores/index_wide.cuh"
 #include "top_k/top_k.cuh"
+#include "top_k/top_few.cuh"
 #include "attention_heads/attention_heads.cuh"
 
 #include "emulate/check.h"
@@ -318,14 +319,14 @@ static void added(shape s, int parts, int adders)
 
 /* ---- the others ---- */
 
-template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n, int k, bool has_lens, int kind)
+template <int THREADS, int CLUSTER, bool KEPT, int EACH = 0> static void top(int tokens, int n, int k, bool has_lens, int kind)
 {
     array<float> x((size_t)tokens * n, 3);
     array<int> lens((size_t)tokens), want((size_t)tokens * k), y[2] = {array<int>(want.n), array<int>(want.n)};
     for (size_t i = 0; i < x.n && kind; i++) /* many equal, some that are never chosen */
         x.data()[i] = kind == 2 && below(5) ? -INFINITY : kind == 3 && below(3) == 0 ? NAN : (float)(below(9) - 4) / 4;
-    for (size_t i = 0; i < x.n && kind > 3; i++) /* alike: many bits in common, up to all */
-        x.data()[i] = kind == 4 ? 40 + uniform() : 40;
+    for (size_t i = 0; i < x.n && kind > 3; i++) /* alike: many bits in common, up to all; infinite ones */
+        x.data()[i] = kind == 4 ? 40 + uniform() : kind == 5 ? 40 : below(100) ? uniform() : INFINITY;
     for (int t = 0; t < tokens; t++)
         lens.data()[t] = t == 1 ? -2 : t == 2 ? n + 5 : below(n + 1);
     reference r("top_k");
@@ -341,6 +342,14 @@ template <int THREADS, int CLUSTER, bool KEPT> static void top(int tokens, int n
     char what[128];
     snprintf(what, sizeof what, "top_k t%d n%d k%d cluster %d kind %d%s", tokens, n, k, CLUSTER, kind, KEPT ? " kept" : "");
     compare(what, y[0], want, y[1], 1e-30);
+    if constexpr (CLUSTER == 1 && KEPT && EACH > 0) { /* in registers */
+        for (array<int> &out : y)
+            emu_launch({(unsigned)tokens, 1, 1}, THREADS, 1, sizeof(stem_top_shared) + 4 * THREADS * EACH, [&] {
+                stem_top_few<THREADS, EACH>(x.data(), has_lens ? lens.data() : nullptr, out.data(), n, k);
+            });
+        snprintf(what, sizeof what, "top_k of few t%d n%d k%d kind %d", tokens, n, k, kind);
+        compare(what, y[0], want, y[1], 1e-30);
+    }
 }
 
 /* STAGES 0: the plain kernel. */
@@ -433,14 +442,14 @@ int main()
     added<bf16, 576, 512, 16, 64, 64, 2, 1, false, true>({6, 40, 3}, 12, 0);
     added<__half, 192, 128, 9, 7, 32, 3, 0, false, false>({13, 60, 20}, 7, 2);
     added<__half, 192, 128, 20, 16, 32, 2, 0, false, true>({16, 90, 5}, 5, 0);
-    for (int kind : {0, 1, 2, 3, 4, 5}) {
-        top<128, 1, true>(4, 1000, 100, true, kind);
+    for (int kind : {0, 1, 2, 3, 4, 5, 6}) {
+        top<128, 1, true, 8>(4, 1000, 100, true, kind);
         top<64, 1, false>(3, 333, 300, false, kind);
         top<64, 4, true>(4, 2001, 150, true, kind);
         top<64, 2, false>(2, 5000, 1, false, kind);
     }
-    top<1024, 1, true>(1, 3000, 512, false, 0);
-    top<1024, 1, true>(1, 5000, 2048, true, 4);
+    top<1024, 1, true, 4>(1, 3000, 512, false, 0);
+    top<1024, 1, true, 8>(1, 5000, 2048, true, 4);
     scores<bf16, float, 3, 40, 7, 0>({3, 9, 8}, 50, 3);
     scores<bf16, float, 64, 128, 64, 3>({4, 9, 8}, 512, 5);
     scores<__half, __half, 24, 96, 7, 2>({35, 30, 8}, 50, 9);

@@ -65,6 +65,27 @@ static uint32_t cluster_of(int64_t n, int64_t rows, const struct stem_target *t)
     return cluster;
 }
 
+/* Keys of a thread, if the registers of a block hold a row (top_few.cuh); 0: they do not. */
+static uint32_t each_of(const struct stem_tensor *x)
+{
+    int64_t n = x->dim[1];
+    return n % 4 || x->offset % 16 || n > 8 * THREADS ? 0 : n <= 4 * THREADS ? 4 : 8;
+}
+
+static void lower_few(const struct stem_concrete *c, uint32_t each, struct stem_arena *a, struct stem_lowered *l)
+{
+    bool lens = c->n_in > 1 && c->operand[1].dtype != STEM_N_DTYPES;
+    l->headers[4] = "top_few";
+    l->grid[0] = (uint32_t)c->operand[0].dim[0];
+    l->smem = FIXED + THREADS * each * 4;
+    l->early = lens ? 1u << 1 : 0;
+    l->kernel = stem_arena_printf(a, "stem_top_few_e%u%s", each, c->n_in > 1 ? "_lens" : "");
+    l->code = stem_arena_printf(a,
+                                "extern \"C\" __global__ void __launch_bounds__(%d) %s(const float *x, %sint *y, int n, int k)\n{\n"
+                                "    stem_top_few<%d, %u>(x, %s, y, n, k);\n}\n",
+                                THREADS, l->kernel, c->n_in > 1 ? "const int *lens, " : "", THREADS, each, c->n_in > 1 ? "lens" : "nullptr");
+}
+
 static void lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *a,
                   struct stem_lowered *l)
 {
@@ -82,6 +103,10 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
     l->scalars[0] = (struct stem_scalar){STEM_SCALAR_I32, {.i = n}};
     l->scalars[1] = (struct stem_scalar){STEM_SCALAR_I32, {.i = stem_op_attr(c->def, c->attrs, "k")->i}};
     l->n_scalars = 2;
+    if (each_of(x)) {
+        lower_few(c, each_of(x), a, l);
+        return;
+    }
     l->kernel = stem_arena_printf(a, "stem_top_k_c%u%s%s", cluster, kept ? "_kept" : "", c->n_in > 1 ? "_lens" : "");
     l->code = stem_arena_printf(
         a,

@@ -69,6 +69,39 @@ struct stem_top_keys {
     }
 };
 
+/* The digit in which the want-th largest key is, where own[j] keys have digit STEM_TOP_BINS - 1 - (thread * EACH + j); want becomes
+ * its rank among those of that digit. False if there are fewer than want. */
+template <int THREADS, int EACH>
+__device__ __forceinline__ bool stem_top_find(stem_top_shared *s, const int (&own)[EACH], int &want, int &digit)
+{
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, sum = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        sum += own[j];
+    int before = stem_top_below(sum);
+    if (lane == 31)
+        s->warp[warp] = before + sum;
+    __syncthreads();
+    int of_warp = lane < THREADS / 32 ? s->warp[lane] : 0, up_to = stem_top_below(of_warp);
+    before += __shfl_sync(0xffffffffu, up_to, warp);
+    int total = __shfl_sync(0xffffffffu, up_to + of_warp, 31);
+    if (total < want)
+        return false;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) {
+        if (before < want && want <= before + own[j]) {
+            s->digit = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
+            s->rest = want - before;
+        }
+        before += own[j];
+    }
+    __syncwarp();
+    __syncthreads();
+    digit = s->digit;
+    want = s->rest;
+    return true;
+}
+
 /* One digit, of `bits` bits from `shift` on: of the keys whose higher bits are `prefix`, finds the digit of the
  * want-th largest; want becomes its rank among those of that digit. False if there are fewer than want. */
 template <int THREADS, int CLUSTER>
@@ -76,7 +109,6 @@ __device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, co
                                                int shift, int bits, unsigned &prefix, int &want)
 {
     constexpr int EACH = STEM_TOP_BINS / THREADS, PART = STEM_TOP_BINS / CLUSTER;
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (int i = threadIdx.x * 4; i < keys.count; i += THREADS * 4) {
         stem_vec<unsigned, 4> u = keys.at(i);
 #pragma unroll
@@ -97,34 +129,15 @@ __device__ __forceinline__ bool stem_top_digit(stem_top_shared *s, int *bins, co
         __syncwarp();
         stem_top_meet<CLUSTER>();
     }
-    int own[EACH], sum = 0; /* from the largest digit on */
+    int own[EACH], digit; /* from the largest digit on */
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
         int bin = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
         own[j] = CLUSTER > 1 ? stem_top_remote<CLUSTER>(&s->all[bin], bin / PART) : bins[bin];
-        sum += own[j];
     }
-    int before = stem_top_below(sum);
-    if (lane == 31)
-        s->warp[warp] = before + sum;
-    __syncthreads();
-    int of_warp = lane < THREADS / 32 ? s->warp[lane] : 0, up_to = stem_top_below(of_warp);
-    before += __shfl_sync(0xffffffffu, up_to, warp);
-    int total = __shfl_sync(0xffffffffu, up_to + of_warp, 31);
-    if (total < want)
+    if (!stem_top_find<THREADS>(s, own, want, digit))
         return false;
-#pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        if (before < want && want <= before + own[j]) {
-            s->digit = STEM_TOP_BINS - 1 - ((int)threadIdx.x * EACH + j);
-            s->rest = want - before;
-        }
-        before += own[j];
-    }
-    __syncwarp();
-    __syncthreads();
-    prefix = prefix << bits | (unsigned)s->digit;
-    want = s->rest;
+    prefix = prefix << bits | (unsigned)digit;
     return true;
 }
 

@@ -263,6 +263,15 @@ inline unsigned __reduce_min_sync(unsigned, unsigned v)
         return m;
     });
 }
+inline int __reduce_add_sync(unsigned, int v)
+{
+    return emu_exchange(v, [&](auto at) {
+        int sum = 0;
+        for (int i = 0; i < 32; i++)
+            sum += at(i);
+        return sum;
+    });
+}
 inline int atomicAdd(int *p, int v)
 {
     int old = *p;
