@@ -19,7 +19,7 @@ libstem_core_la_SOURCES += %D%/linear/format.c %D%/linear/format.h %D%/linear/fo
 	%D%/linear/even.c %D%/linear/even.h %D%/linear/wide.c %D%/linear/wide.h
 libstem_core_la_SOURCES += %D%/matmul/matmul.c %D%/matmul/matmul.h
 libstem_core_la_SOURCES += %D%/experts/experts.c %D%/experts/experts.h %D%/experts/experts_ref.c
-libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c %D%/experts/wide.c
+libstem_core_la_SOURCES += %D%/experts/up.c %D%/experts/down.c %D%/experts/packed.c %D%/experts/wide.c %D%/experts/one_wide.c
 libstem_core_la_SOURCES += %D%/heads_linear/heads_linear.c %D%/heads_linear/heads_linear.h \
 	%D%/heads_linear/heads_linear_ref.c
 libstem_core_la_SOURCES += %D%/gqa_store/gqa_store.c %D%/gqa_store/gqa_store.h %D%/gqa_store/gqa_store_ref.c
@@ -59,6 +59,7 @@ STEM_CUH = \
 	%D%/experts/down_slots.cuh \
 	%D%/experts/experts_packed_plain.cuh \
 	%D%/experts/experts_down_wide.cuh \
+	%D%/experts/one_wide.cuh \
 	%D%/heads_linear/heads_linear.cuh \
 	%D%/mla/mla.cuh \
 	%D%/mla/norm_query.cuh \

@@ -39,5 +39,9 @@ void stem_experts_lower_down_packed(const struct stem_concrete *c, const struct 
 bool stem_experts_down_is_wide(const struct stem_experts_sizes *s, enum stem_dtype weight, const struct stem_target *t);
 void stem_experts_lower_down_wide(const struct stem_concrete *c, const struct stem_experts_sizes *s, const struct stem_target *t,
                                   struct stem_arena *a, struct stem_lowered *l);
+/* experts_up of a single token by warpgroups (one_wide.cuh). */
+bool stem_experts_up_is_wide(const struct stem_concrete *c, const struct stem_experts_sizes *s, const struct stem_target *t);
+void stem_experts_lower_up_wide(const struct stem_concrete *c, const struct stem_experts_sizes *s, const struct stem_target *t,
+                                struct stem_arena *a, struct stem_lowered *l);
 
 #endif

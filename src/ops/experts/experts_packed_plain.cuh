@@ -5,30 +5,31 @@
 #ifndef STEM_EXPERTS_PACKED_PLAIN_CUH
 #define STEM_EXPERTS_PACKED_PLAIN_CUH
 
-/* Grid: x = inter / 4, y = pairs; 4 warps. */
+/* Any grid and block: a warp for each row of inter, y over pairs. */
 template <class F, class E, stem_act ACT, class Rows>
 __device__ __forceinline__ void stem_experts_up_packed_plain(const Rows &x, const int *ids, const void *w13,
                                                              const void *scale, const void *whole, E *h, int tokens,
                                                              int k, int experts, int hidden, int inter)
 {
-    int i = blockIdx.x * 4 + (threadIdx.x >> 5), blocks = (inter + 127) / 128;
+    int warps = blockDim.x >> 5, blocks = (inter + 127) / 128;
     stem_wait();
     stem_launch_dependents();
-    for (int pair = blockIdx.y; pair < tokens * k && i < inter; pair += gridDim.y) {
-        int id = ids[pair];
-        if (id < 0 || id >= experts)
-            continue;
-        auto row = stem_rows_from(x, pair / k, hidden);
-        long long w = 2LL * id * inter + i, s = 2LL * id * blocks + i / 128;
-        float gate = F::product(row, w13, scale, w, s, hidden);
-        float up = F::product(row, w13, scale, w + inter, s + blocks, hidden);
-        if (whole) {
-            gate *= ((const float *)whole)[2 * id];
-            up *= ((const float *)whole)[2 * id + 1];
+    for (int i = blockIdx.x * warps + (threadIdx.x >> 5); i < inter; i += gridDim.x * warps)
+        for (int pair = blockIdx.y; pair < tokens * k; pair += gridDim.y) {
+            int id = ids[pair];
+            if (id < 0 || id >= experts)
+                continue;
+            auto row = stem_rows_from(x, pair / k, hidden);
+            long long w = 2LL * id * inter + i, s = 2LL * id * blocks + i / 128;
+            float gate = F::product(row, w13, scale, w, s, hidden);
+            float up = F::product(row, w13, scale, w + inter, s + blocks, hidden);
+            if (whole) {
+                gate *= ((const float *)whole)[2 * id];
+                up *= ((const float *)whole)[2 * id + 1];
+            }
+            if ((threadIdx.x & 31) == 0)
+                h[(long long)pair * inter + i] = stem_round<E>::from(stem_act_apply<ACT>(gate) * up);
         }
-        if ((threadIdx.x & 31) == 0)
-            h[(long long)pair * inter + i] = stem_round<E>::from(stem_act_apply<ACT>(gate) * up);
-    }
 }
 
 /* Any grid and block: a warp for each row of hidden, y over tokens. */

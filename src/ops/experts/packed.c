@@ -198,6 +198,10 @@ void stem_experts_lower_up_packed(const struct stem_concrete *c, const struct st
     int64_t items = groups * ((s->inter + 8 * p.mt - 1) / (8 * p.mt));
     bool one = s->tokens == 1;
     const char *call, *tag, *sizes = sizes_of(s, type, &tag, a);
+    if (stem_experts_up_is_wide(c, s, t)) {
+        stem_experts_lower_up_wide(c, s, t, a, l);
+        return;
+    }
     set_headers(l);
     if (!fits(c, 0, 2, 3, s->hidden, s->inter, 8 * p.mt) || (!p.whole && !stem_experts_can_group(s, p.ring)) ||
         p.smem > stem_stream_block_smem(t)) {
