@@ -27,8 +27,7 @@ libstem_core_la_SOURCES += %D%/mla/mla.h %D%/mla/mla_query.c %D%/mla/mla_ref.c %
 libstem_core_la_SOURCES += %D%/rope/rope.c %D%/rope/rope.h %D%/rope/rope_ref.c
 libstem_core_la_SOURCES += %D%/route/route.c %D%/route/route.h %D%/route/route_ref.c
 libstem_core_la_SOURCES += %D%/attention/attention.c %D%/attention/attention.h %D%/attention/attention_ref.c \
-	%D%/attention/combine.c %D%/attention/gqa_part.c %D%/attention/gqa_store_part.c %D%/attention/mla_part.c \
-	%D%/attention/mla_store_part.c %D%/attention/mla_wgmma.c %D%/attention/part.c
+	%D%/attention/combine.c %D%/attention/gqa_part.c %D%/attention/mla_part.c %D%/attention/mla_store_part.c %D%/attention/mla_wgmma.c %D%/attention/part.c
 libstem_core_la_SOURCES += %D%/attention_heads/attention_heads.c %D%/attention_heads/attention_heads.h \
 	%D%/attention_heads/attention_heads_ref.c
 libstem_core_la_SOURCES += %D%/cache_store/cache_store.c %D%/cache_store/cache_store.h %D%/cache_store/cache_store_ref.c
@@ -68,7 +67,6 @@ STEM_CUH = \
 	%D%/route/route.cuh \
 	%D%/attention/attention.cuh \
 	%D%/attention/gqa_part.cuh \
-	%D%/attention/gqa_new.cuh \
 	%D%/attention/mla_part.cuh \
 	%D%/attention/mla_new.cuh \
 	%D%/attention/mla_wgmma.cuh \

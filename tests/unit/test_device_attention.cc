@@ -11,10 +11,8 @@
 #include "linear/linear.cuh"
 #include "heads_linear/heads_linear.cuh"
 #include "attention/attention.cuh"
-#include "rope/rope.cuh"
-#include "gqa_store/gqa_store.cuh"
 #include "attention/gqa_part.cuh"
-#include "attention/gqa_new.cuh"
+#include "rope/rope.cuh"
 #include "mla/mla.cuh"
 #include "attention/mla_part.cuh"
 #include "linear/wgmma.cuh"
@@ -29,8 +27,6 @@
 #include "attention_heads/attention_heads.cuh"
 
 #include "emulate/check.h"
-
-extern "C" double stem_rope_turns(const struct stem_op_def *def, const struct stem_attr *attrs, uint32_t n, double *turns);
 
 struct shape {
     int tokens, pages, per_sequence;
@@ -205,74 +201,11 @@ static void mla(shape s, int heads, int parts, int count)
         heads_of<E, ROWS, GROUPS, L, SPARSE, 1, 5, true>(acc[0], ml[0], c.lens, s.tokens, heads, most, parts, 128);
 }
 
-/* Positions and places of new rows: some tokens' rows are the last ones that they see, some nobody's, and of one token several
- * see the row. */
-struct news {
-    array<int> pos, slot;
-    news(const shape &s, sequences &c, int page) : pos((size_t)s.tokens), slot((size_t)s.tokens)
-    {
-        for (int t = 0; t < s.tokens; t++) {
-            int last = c.lens.data()[t] < 1 ? 0 : c.lens.data()[t] - 1, place = last < page * s.per_sequence ? last : 0;
-            int of = c.table.data()[t * s.per_sequence + place / page];
-            pos.data()[t] = 3 * t + last % 5000;
-            slot.data()[t] = t % 4 == 3 ? -1 : (of < 0 || of >= s.pages ? 0 : of) * page + place % page;
-            for (int u = 0; u < t; u++)
-                slot.data()[t] = slot.data()[u] == slot.data()[t] ? s.pages * page + t : slot.data()[t];
-            if (t > 4) /* what another one has as its new row */
-                c.table.data()[t * s.per_sequence] = slot.data()[0] / page;
-        }
-    }
-};
+extern "C" double stem_rope_turns(const struct stem_op_def *def, const struct stem_attr *attrs, uint32_t n, double *turns);
 
-/* Queries and new rows that the launch makes: the bits of stem_gqa_store and of stem_gqa_part, of the caches, too. */
-template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, int V, bool INTERLEAVED, bool NORM, bool ONE>
-static void made(shape s, int parts)
-{
-    constexpr int HEADS = ROWS * GROUPS, ALL = HEADS + 2 * GROUPS;
-    int slots = parts + s.tokens * GROUPS - 1, rows = s.pages * PAGE, head_gap = 8, token_stride = ALL * (D + head_gap) + 16;
-    const float eps = 1e-6f, scaled = (float)(0.3f * 1.4426950408889634);
-    array<E> x((size_t)s.tokens * token_stride, 2), norm(D, 1), q((size_t)s.tokens * HEADS * D), k((size_t)rows * GROUPS * D, 2),
-        v(k.n, 2), k_want = k, v_want = v;
-    sequences c(s, PAGE);
-    news fresh(s, c, PAGE);
-    array<float> acc_want((size_t)slots * ROWS * D), ml_want((size_t)slots * ROWS * 2);
-    double turns[D / 2];
-    reference of("gqa_store");
-    float amplitude = (float)stem_rope_turns(of.def, of.attrs, D, turns);
-    emu_launch({(unsigned)(s.tokens * ALL + 3) / 4, 1, 1}, 128, 1, 0, [&] {
-        stem_gqa_store<E, int, D, V, INTERLEAVED, NORM, NORM, true>(
-            k_want.data(), v_want.data(), x.data(), norm.data(), norm.data(), fresh.pos.data(), fresh.slot.data(), q.data(), turns,
-            amplitude, s.tokens, ALL, GROUPS, rows, token_stride, D + head_gap, 1, eps);
-    });
-    emu_launch({(unsigned)parts, 1, 1}, 128, 1, stem_gqa_smem<D, ROWS, STAGES>, [&] {
-        stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES>(q.data(), k_want.data(), v_want.data(), c.table.data(), c.lens.data(),
-                                                        acc_want.data(), ml_want.data(), s.tokens, HEADS, s.pages,
-                                                        s.per_sequence, parts, scaled);
-    });
-    array<E> k_new[2] = {k, k}, v_new[2] = {v, v};
-    array<float> acc[2] = {array<float>(acc_want.n), array<float>(acc_want.n)};
-    array<float> ml[2] = {array<float>(ml_want.n), array<float>(ml_want.n)};
-    for (int i = 0; i < 2; i++) {
-        typedef stem_gqa_new<E, int, D, ROWS, GROUPS, V, INTERLEAVED, NORM, NORM, !ONE> maker;
-        E *to_k = k_new[i].data(), *to_v = v_new[i].data();
-        emu_launch({(unsigned)parts, 1, 1}, 128, 1, stem_gqa_smem<D, ROWS, STAGES, true>, [&] {
-            stem_gqa_part<E, D, ROWS, GROUPS, PAGE, STAGES, maker, ONE>(
-                nullptr, to_k, to_v, c.table.data(), c.lens.data(), acc[i].data(), ml[i].data(), s.tokens, HEADS, s.pages,
-                s.per_sequence, parts, scaled,
-                maker(to_k, to_v, x.data(), norm.data(), norm.data(), fresh.pos.data(), fresh.slot.data(), turns, s.tokens, rows,
-                      token_stride, D + head_gap, amplitude, eps));
-        });
-    }
-    char what[128];
-    snprintf(what, sizeof what, "made t%d d%d r%d g%d page %d parts %d", s.tokens, D, ROWS, GROUPS, PAGE, parts);
-    compare(what, acc[0], acc_want, acc[1], 1e-30);
-    compare(what, ml[0], ml_want, ml[1], 1e-30);
-    compare(what, k_new[0], k_want, k_new[1], 1e-30);
-    compare(what, v_new[0], v_want, v_new[1], 1e-30);
-}
-
-/* New rows that the launch itself adds: the cache that stem_mla_store leaves, bit for bit, and attention over that one. ADDERS:
- * blocks that store. INPLACE: by the first of the others. */
+/* New rows that the launch itself adds: the cache that stem_mla_store leaves, bit for bit, and attention over that one. Some
+ * tokens' rows are the last ones that they see, some nobody's, and of one token several see the row. ADDERS: blocks that store.
+ * INPLACE: by the first of the others. */
 template <class E, int W, int L, int ROWS, int PAGE, int TILE, int STAGES, int HOW, bool ONE, bool INTERLEAVED>
 static void added(shape s, int parts, int adders)
 {
@@ -281,8 +214,18 @@ static void added(shape s, int parts, int adders)
     const float scale = 0.1f, eps = 1e-6f, scaled = (float)(scale * 1.4426950408889634);
     array<E> q((size_t)s.tokens * ROWS * W, 2), k((size_t)rows * W, 2), kv((size_t)s.tokens * (W + gap), 1), norm(L, 1);
     array<E> want(k.n), cache[2] = {array<E>(k.n), array<E>(k.n)};
+    array<int> pos((size_t)s.tokens), slot((size_t)s.tokens);
     sequences c(s, PAGE);
-    news row(s, c, PAGE);
+    for (int t = 0; t < s.tokens; t++) {
+        int last = c.lens.data()[t] < 1 ? 0 : c.lens.data()[t] - 1, place = last < PAGE * s.per_sequence ? last : 0;
+        int page = c.table.data()[t * s.per_sequence + place / PAGE];
+        pos.data()[t] = 3 * t + last % 5000;
+        slot.data()[t] = t % 4 == 3 ? -1 : (page < 0 || page >= s.pages ? 0 : page) * PAGE + place % PAGE;
+        for (int u = 0; u < t; u++)
+            slot.data()[t] = slot.data()[u] == slot.data()[t] ? rows + t : slot.data()[t];
+        if (t > 4) /* what another one has as its new row */
+            c.table.data()[t * s.per_sequence] = slot.data()[0] / PAGE;
+    }
     array<float> acc_want((size_t)slots * ROWS * L), ml_want((size_t)slots * ROWS * 2);
     array<float> acc[2] = {array<float>(acc_want.n), array<float>(acc_want.n)};
     array<float> ml[2] = {array<float>(ml_want.n), array<float>(ml_want.n)};
@@ -291,7 +234,7 @@ static void added(shape s, int parts, int adders)
     float amplitude = (float)stem_rope_turns(of.def, of.attrs, R, turns);
     memcpy(want.data(), k.data(), k.n * sizeof(E));
     emu_launch({(unsigned)s.tokens, 1, 1}, 128, 1, 0, [&] {
-        stem_mla_store<E, int, L, R, 4, 1, INTERLEAVED>(want.data(), kv.data(), norm.data(), row.pos.data(), row.slot.data(), turns,
+        stem_mla_store<E, int, L, R, 4, 1, INTERLEAVED>(want.data(), kv.data(), norm.data(), pos.data(), slot.data(), turns,
                                                         amplitude, rows, W + gap, 1, eps);
     });
     reference("attention_part").operand(q.data(), {s.tokens, ROWS, W}).operand(want.data(), {s.pages, PAGE, W}).absent()
@@ -306,7 +249,7 @@ static void added(shape s, int parts, int adders)
             stem_mla_part<E, W, L, ROWS, 1, PAGE, 2, TILE, STAGES, false, fresh, HOW, ONE>(
                 q.data(), cache[i].data(), c.table.data(), c.lens.data(), nullptr, acc[i].data(), ml[i].data(), s.tokens,
                 ROWS, s.pages, s.per_sequence, 0, parts, scaled,
-                fresh(cache[i].data(), kv.data(), norm.data(), row.pos.data(), row.slot.data(), turns, s.tokens, rows, W + gap,
+                fresh(cache[i].data(), kv.data(), norm.data(), pos.data(), slot.data(), turns, s.tokens, rows, W + gap,
                       amplitude, eps));
         });
     }
@@ -433,10 +376,6 @@ int main()
     mla<bf16, 576, 512, 128, 1, 64, 0, 64, 0, false>({1, 4, 5}, 128, 2, 0);
     mla<bf16, 576, 512, 40, 1, 16, 0, 64, 0, true>({3, 20, 12}, 40, 3, 150);
     mla<__half, 512, 512, 65, 2, 7, 0, 64, 0, false>({3, 30, 12}, 129, 1, 0);
-    made<bf16, 128, 8, 4, 64, 3, 2, false, true, true>({1, 9, 6}, 11);
-    made<bf16, 64, 4, 2, 16, 3, 1, false, true, false>({16, 30, 20}, 13);
-    made<__half, 96, 16, 1, 32, 2, 1, true, false, false>({7, 40, 9}, 4);
-    made<bf16, 256, 5, 2, 64, 2, 4, false, true, false>({3, 20, 7}, 20);
     added<bf16, 576, 512, 8, 64, 64, 1, 3, true, true>({1, 4, 6}, 6, 1);
     added<bf16, 576, 512, 16, 64, 64, 2, 1, true, true>({1, 4, 6}, 5, 0);
     added<bf16, 576, 512, 16, 64, 64, 2, 1, false, true>({6, 40, 3}, 12, 0);

@@ -346,65 +346,6 @@ static void check_store(int way, uint32_t sm, const char *expected)
     flow_free(&f);
 }
 
-/* gqa_store on another stream and the attention of its queries over its caches; `way` 1: somebody else reads a cache, too, 2: or the
- * queries, 3: pages of 8, 4: the caches are written once more before they are read, 5: other queries. */
-static void check_grouped(int way, int tokens, uint32_t sm, const char *expected)
-{
-    struct flow f = flow_empty();
-    struct stem_builder b = stem_builder_new(f.program, f.dims, f.diags);
-    const int64_t page = way == 3 ? 8 : 16;
-    const struct {
-        enum stem_dtype dtype;
-        uint32_t rank;
-        int64_t dim[3];
-    } of[] = {{STEM_BF16, 3, {tokens, 8, 64}}, {STEM_I32, 2, {tokens, 4}}, {STEM_I32, 1, {tokens}}, {STEM_BF16, 3, {tokens, 12, 64}},
-              {STEM_BF16, 1, {64}},            {STEM_I32, 1, {tokens}}};
-    struct stem_value_id v[6], cache[2], made[STEM_MAX_OPERANDS];
-    for (uint32_t i = 0; i < 6; i++)
-        v[i] = stem_build_buffer(&b, STEM_BUFFER_INPUT, stem_intern_printf(f.strings, "in%u", i), of[i].dtype, of[i].rank,
-                                 of[i].dim);
-    for (uint32_t i = 0; i < 2; i++)
-        cache[i] = stem_build_buffer(&b, STEM_BUFFER_STATE, stem_intern_printf(f.strings, "cache%u", i), STEM_BF16, 4,
-                                     (int64_t[]){9, page, 2, 64});
-    b.name = stem_intern(f.strings, "s");
-    for (int i = 0; i < (way == 4 ? 2 : 1); i++) {
-        struct stem_input in[] = {{cache[0], STEM_MODE_INOUT, {0}}, {cache[1], STEM_MODE_INOUT, {0}}, {v[3], STEM_MODE_IN, {0}},
-                                  {v[4], STEM_MODE_IN, {0}},        {STEM_NO_VALUE, STEM_MODE_IN, {0}}, {v[5], STEM_MODE_IN, {0}},
-                                  {v[2], STEM_MODE_IN, {0}}};
-        CU_ASSERT_FATAL(stem_build_op(&b, stem_op_find("gqa_store"), in, 7, NULL, NULL, made));
-        cache[0] = made[0];
-        cache[1] = made[1];
-    }
-    b.name = stem_intern(f.strings, "y");
-    stem_build_simple(&b, "gqa_attention", (struct stem_value_id[]){way == 5 ? v[0] : made[2], cache[0], cache[1], v[1], v[2]}, 5, NULL,
-                      0);
-    if (way == 1 || way == 2)
-        stem_build_simple(&b, "copy", way == 1 ? &cache[1] : &made[2], 1, NULL, 0);
-    struct stem_options options = stem_options_default();
-    struct stem_out o = {0};
-    options.target.sm = sm;
-    CU_ASSERT(stem_pass_run_all(f.program, f.diags, &options, NULL, NULL, &(struct stem_pass_hooks){.check_each = true}));
-    for (uint32_t i = 0; i < f.program->ops.len; i++)
-        if (!f.program->ops.at[i].dead)
-            stem_out_printf(&o, "%s ", f.program->ops.at[i].def->name);
-    UNIT_SAME_TEXT(stem_out_text(&o), expected);
-    stem_out_free(&o);
-    flow_free(&f);
-}
-
-static void grouped_stores(void)
-{
-    check_grouped(0, 2, 90, "gqa_store_part attention_combine ");
-    check_grouped(0, 4, 90, "gqa_store_part attention_combine ");
-    check_grouped(0, 5, 90, "gqa_store attention_part attention_combine ");
-    check_grouped(0, 2, 80, "gqa_store attention_part attention_combine ");
-    check_grouped(1, 2, 90, "gqa_store attention_part attention_combine copy ");
-    check_grouped(2, 2, 90, "gqa_store attention_part attention_combine copy ");
-    check_grouped(3, 2, 90, "gqa_store attention_part attention_combine ");
-    check_grouped(4, 2, 90, "gqa_store gqa_store attention_part attention_combine ");
-    check_grouped(5, 2, 90, "gqa_store attention_part attention_combine ");
-}
-
 static void stores(void)
 {
     check_store(0, 90, "mla_store_part attention_combine ");
@@ -496,4 +437,4 @@ static void quantised(void)
 
 UNIT_MAIN("fuse", {"quantised", quantised}, {"fusing", fusing}, {"a long chain", long_chain}, {"epilogues", epilogues},
           {"no epilogues", no_epilogues}, {"joins", joins}, {"norms", norms}, {"heads", heads}, {"stores", stores},
-          {"grouped stores", grouped_stores}, {"queries", queries})
+          {"queries", queries})

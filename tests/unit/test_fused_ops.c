@@ -206,69 +206,6 @@ static void store_part(void)
     finish(&part);
 }
 
-/* gqa_store_part against gqa_store, then attention_part: the same bits, of the caches too. */
-static void grouped_store_part(void)
-{
-    enum { T = 3, G = 2, ROWS = 3, H = ROWS * G, PAGES = 4, PAGE = 16, P = 3, D = 32, PARTS = 2, SLOTS = PARTS + T * G - 1 };
-    static const char *const names[] = {"rows", "parts", "unit", "latent"};
-    const int64_t values[] = {ROWS, PARTS, 64, D}, xt = (H + 2 * G) * D + 8;
-    struct run all, store, part;
-    begin(&all, "gqa_store_part");
-    for (int i = 0; i < 2; i++)
-        operand(&all, STEM_F16, 4, (int64_t[]){PAGES, PAGE, G, D});
-    operand(&all, STEM_I32, 2, (int64_t[]){T, P});
-    operand(&all, STEM_I32, 1, (int64_t[]){T});
-    operand(&all, STEM_F16, 2, (int64_t[]){T, xt});
-    all.t[4].rank = 3;
-    memcpy(all.t[4].dim, (int64_t[]){T, H + 2 * G, D}, 24);
-    memcpy(all.t[4].stride, (int64_t[]){xt, D, 1}, 24);
-    operand(&all, STEM_F16, 1, (int64_t[]){D});
-    absent(&all);
-    operand(&all, STEM_I32, 1, (int64_t[]){T});
-    operand(&all, STEM_I32, 1, (int64_t[]){T});
-    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, D});
-    operand(&all, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, 2});
-    memcpy(all.data[2], (int32_t[]){0, 1, 2, 3, 2, 1, 1, 0, 9}, 36);
-    memcpy(all.data[3], (int32_t[]){48, 18, 0}, 12);
-    memcpy(all.data[7], (int32_t[]){47, 17, 70000}, 12);
-    memcpy(all.data[8], (int32_t[]){47, -1, 18}, 12);
-    begin(&store, "gqa_store");
-    static const uint32_t of_store[] = {0, 1, 4, 5, 6, 7, 8};
-    for (int i = 0; i < 7; i++)
-        if (all.t[of_store[i]].rank == STEM_NONE)
-            absent(&store);
-        else
-            like(&store, &all, of_store[i]);
-    store.t[2] = all.t[4];
-    operand(&store, STEM_F16, 3, (int64_t[]){T, H, D});
-    for (uint32_t i = 0; i < store.def->n_attrs; i++) {
-        struct stem_attr *a = (struct stem_attr *)stem_op_attr(all.def, all.attrs, store.def->attrs[i].name);
-        if (!strcmp(a->name, "interleaved") || !strcmp(a->name, "factor"))
-            a->f = 2, a->i = 1;
-        store.attrs[i] = *a;
-    }
-    for (int i = 0; i < 4; i++)
-        ((struct stem_attr *)stem_op_attr(all.def, all.attrs, names[i]))->i = values[i];
-    execute_for(&store, 1);
-    begin(&part, "attention_part");
-    like(&part, &store, 7);
-    like(&part, &store, 0);
-    like(&part, &store, 1);
-    like(&part, &all, 2);
-    like(&part, &all, 3);
-    operand(&part, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, D});
-    operand(&part, STEM_F32, 3, (int64_t[]){SLOTS, ROWS, 2});
-    for (uint32_t i = 0; i < part.def->n_attrs; i++)
-        part.attrs[i] = *stem_op_attr(all.def, all.attrs, part.def->attrs[i].name);
-    execute_for(&part, 2);
-    execute_for(&all, 2);
-    CU_ASSERT(same_bits(&all, 0, &store, 0) && same_bits(&all, 1, &store, 1));
-    CU_ASSERT(same_bits(&all, 9, &part, 5) && same_bits(&all, 10, &part, 6));
-    finish(&all);
-    finish(&store);
-    finish(&part);
-}
-
 /* norm_query against norm_linear, then mla_query of its first columns: the same bits. */
 static void norm_query(void)
 {
@@ -445,5 +382,4 @@ static void quantised_by_hand(void)
 }
 
 UNIT_MAIN("fused ops", {"quantised", quantised}, {"quantised by hand", quantised_by_hand}, {"add_rmsnorm", add_rmsnorm}, {"epilogue", epilogue}, {"attention_heads", attention_heads}, {"store_part", store_part},
-          {"grouped_store_part", grouped_store_part},
           {"norm_query", norm_query}, {"norm_linear", norm_linear}, {"norm_linear by hand", by_hand})

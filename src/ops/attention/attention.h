@@ -9,17 +9,13 @@
 #include "ops/op.h"
 
 extern const struct stem_op_def stem_op_gqa_attention, stem_op_mla_attention, stem_op_attention_part,
-    stem_op_attention_combine, stem_op_gqa_store_part, stem_op_mla_store_part;
+    stem_op_attention_combine, stem_op_mla_store_part;
 void stem_attention_part_reference(const struct stem_concrete *c, void *const *data);
 void stem_mla_store_part_reference(const struct stem_concrete *c, void *const *data);
-void stem_gqa_store_part_reference(const struct stem_concrete *c, void *const *data);
 /* Whether attention_part and the mla_store that it reads the cache of have a kernel for both on the target. */
 bool stem_mla_store_part_fits(const struct stem_concrete *part, const struct stem_concrete *store,
                               const struct stem_target *t);
-/* The same of gqa_store, which makes its queries, too. */
-bool stem_gqa_store_part_fits(const struct stem_concrete *part, const struct stem_concrete *store,
-                              const struct stem_target *t);
-/* What attention_part takes, and mla_store_part and gqa_store_part before what is their own. */
+/* What attention_part takes, and mla_store_part before what is its own. */
 enum { STEM_N_PART_ATTRS = 5 };
 #define STEM_PART_ATTRS                                       \
     {"rows", STEM_ATTR_TYPE_INT, false, 1, NULL, NULL},       \
@@ -45,7 +41,6 @@ void stem_attention_combine_reference(const struct stem_concrete *c, void *const
 enum {
     STEM_GQA_UNIT = 64, /* cached positions that are the unit of the division: what a block takes at once */
     STEM_MLA_UNIT = 32,
-    STEM_GQA_THREADS = 128,
     STEM_GQA_PARTS = 264, /* blocks: two, or one, for each multiprocessor of an H200 */
     STEM_MLA_PARTS = 132,
     STEM_MLA_ROWS = 128 /* heads of mla_attention that are one item, at most; more than 64 are two blocks' (mla_part.cuh) */
@@ -87,14 +82,6 @@ bool stem_attention_check_paged(struct stem_infer *c, uint32_t cache, uint32_t r
                                 const char *what);
 /* Scalars of every lowering of attention_part: tokens, heads, pages, max_pages, indices, parts, scale. */
 void stem_attention_scalars(const struct stem_attention_sizes *s, double scale, struct stem_lowered *l);
-
-/* How the kernel for grouped queries is cut; false: it does not take these operands (of attention_part). adds: it makes queries
- * and new rows itself. */
-struct stem_gqa_shape {
-    uint32_t stages, smem;
-};
-bool stem_gqa_shape_of(const struct stem_concrete *c, const struct stem_attention_sizes *s, const struct stem_target *t,
-                       bool adds, struct stem_gqa_shape *shape);
 
 /* Blocks for each part, and rows of each; latents. */
 struct stem_mla_split {

@@ -13,12 +13,7 @@
 template <int D> constexpr int stem_gqa_row = (2 * D + 127) / 128 * 128; /* bytes of a row in a stage */
 template <int D> constexpr int stem_gqa_stage = 32 * stem_gqa_row<D>;    /* 16 keys, 16 values */
 
-/* What the launch itself makes of queries and new rows of the caches: nothing (gqa_new.cuh has the other one). */
-struct stem_gqa_old {
-    static constexpr bool ANY = false;
-};
-
-template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW = stem_gqa_old> struct stem_gqa_warp {
+template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES> struct stem_gqa_warp {
     static constexpr int PAIRS = D / 32, ROW = stem_gqa_row<D>, STAGE = stem_gqa_stage<D>;
     const E *k, *v;
     const int *table; /* the token's */
@@ -28,14 +23,6 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
         next_page;                 /* next_page: of this lane's position in the tile that is filled next */
     uint4 low[PAIRS], high[PAIRS]; /* queries */
     float sum[2 * D / 16][4], top[2], weight[2];
-    NEW fresh;
-    char *memory;   /* the ring */
-    unsigned added; /* stages with new rows */
-    uint2 *rows;    /* of each of these, the tokens whose rows they are, and the cache's row that is the tile's first one */
-
-    __device__ __forceinline__ stem_gqa_warp(NEW fresh_) : fresh(fresh_)
-    {
-    }
 
     __device__ __forceinline__ void look_up()
     {
@@ -50,8 +37,6 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
         if (fill_tile < tiles) {
             int row = i < to ? (next_page < 0 || next_page >= pages ? 0 : next_page) * PAGE + i % PAGE : -1;
             unsigned stage = ring + fill_slot * STAGE;
-            if constexpr (NEW::ANY)
-                row = leave_out(row);
 #pragma unroll
             for (int j = 0; j < PIECES / 2; j++) {
                 int at = j * 32 + lane, r = at / PIECES, c = at % PIECES;
@@ -66,39 +51,6 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
             look_up(); /* ahead of its use by a tile's time */
         }
         stem_copy_commit();
-    }
-
-    /* The lane's row of the tile that is filled; -1 if this launch makes it: nobody reads what it still writes. */
-    __device__ __forceinline__ int leave_out(int row)
-    {
-        const unsigned every = 0xffffffffu;
-        int first = __shfl_sync(every, row, 0), at = fresh.own - first, lane = threadIdx.x & 31;
-        unsigned tokens = __ballot_sync(every, at >= 0 && at < min(16, to - (from + fill_tile * 16)));
-        added &= ~(1u << fill_slot);
-        if (tokens == 0)
-            return row;
-        added |= 1u << fill_slot;
-        if (lane == 0)
-            rows[fill_slot] = {tokens, (unsigned)first};
-        for (; tokens != 0; tokens &= tokens - 1)
-            row = __shfl_sync(every, at, __ffs(tokens) - 1) == (lane & 15) ? -1 : row;
-        return row;
-    }
-    /* Makes what was left out of a stage. */
-    __device__ __forceinline__ void add_new(int stage)
-    {
-        unsigned tokens = rows[stage].x, first = rows[stage].y;
-#pragma unroll 1
-        for (; tokens != 0; tokens &= tokens - 1) {
-            int token = __ffs(tokens) - 1, r = __shfl_sync(0xffffffffu, fresh.own, token) - (int)first;
-            if (fresh.made != token)
-                fresh.make(token, group);
-            fresh.give([&](bool value, int column, const typename NEW::piece &of) {
-                char *at = memory + stage * STAGE + (value ? 16 + r : r) * ROW;
-                stem_store(reinterpret_cast<E *>(at + (stem_attention_piece(r, column / 8) << 4) + column % 8 * 2), of);
-            });
-        }
-        __syncwarp();
     }
 
     /* The share's tiles, and where the first one is. */
@@ -125,28 +77,19 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
         }
     }
 
-    __device__ __forceinline__ void fill_first()
+    /* Starts on a share that was found: its first stages, and its queries. What was added up stays. */
+    __device__ __forceinline__ void begin(const E *q)
     {
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1; i++)
             fill();
-    }
-    template <int LD = D> __device__ __forceinline__ void load_queries(const E *q)
-    {
         int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
         const uint4 none = {0, 0, 0, 0};
 #pragma unroll
         for (int j = 0; j < PAIRS; j++) {
-            low[j] = g < ROWS ? *reinterpret_cast<const uint4 *>(q + g * LD + j * 32 + t * 8) : none;
-            high[j] = g + 8 < ROWS ? *reinterpret_cast<const uint4 *>(q + (g + 8) * LD + j * 32 + t * 8) : none;
+            low[j] = g < ROWS ? *reinterpret_cast<const uint4 *>(q + g * D + j * 32 + t * 8) : none;
+            high[j] = g + 8 < ROWS ? *reinterpret_cast<const uint4 *>(q + (g + 8) * D + j * 32 + t * 8) : none;
         }
-    }
-
-    /* Starts on a share that was found: its first stages, and its queries. What was added up stays. */
-    __device__ __forceinline__ void begin(const E *q)
-    {
-        fill_first();
-        load_queries(q);
     }
 
     __device__ __forceinline__ void clear()
@@ -240,9 +183,6 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
             stem_copy_wait<STAGES - 2>();
             __syncwarp(); /* all lanes' copies have landed, and all lanes have read the stage that is filled now */
             fill();
-            if constexpr (NEW::ANY)
-                if (added >> slot & 1)
-                    add_new(slot);
             add(ring + slot * STAGE, from + tile * 16, scale);
             slot = slot + 1 == STAGES ? 0 : slot + 1;
         }
@@ -331,33 +271,25 @@ template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW 
     }
 };
 
-/* Bytes of dynamic shared memory. A launch that makes queries has these behind the rest, and what is new in each stage. */
-template <int D, int ROWS, int STAGES, bool NEW = false>
-constexpr int stem_gqa_smem = 4 * STAGES *stem_gqa_stage<D> + 2 * ROWS *(D + 8) * 4 +
-                              (NEW ? ROWS * (D + 32) * 2 + 4 * STAGES * 8 : 0);
+/* Bytes of dynamic shared memory. */
+template <int D, int ROWS, int STAGES>
+constexpr int stem_gqa_smem = 4 * STAGES *stem_gqa_stage<D> + 2 * ROWS *(D + 8) * 4;
 
-/* ONE: as for a walk. */
-template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES, class NEW = stem_gqa_old, bool ONE = false>
+template <class E, int D, int ROWS, int GROUPS, int PAGE, int STAGES>
 __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v, const int *table, const int *lens,
                                               float *acc, float *ml, int tokens, int heads, int pages, int max_pages,
-                                              int parts, float scale, NEW fresh = NEW())
+                                              int parts, float scale)
 {
     STEM_DYNAMIC_SHARED(stem_smem);
     int warp = threadIdx.x >> 5;
     float *shared = (float *)(stem_smem + 4 * STAGES * stem_gqa_stage<D>);
-    E *queries = (E *)(shared + 2 * ROWS * (D + 8)); /* with NEW */
-    stem_gqa_warp<E, D, ROWS, GROUPS, PAGE, STAGES, NEW> w(fresh);
+    stem_gqa_warp<E, D, ROWS, GROUPS, PAGE, STAGES> w;
     w.k = k;
     w.v = v;
     w.pages = pages;
     w.ring = stem_shared_address(stem_smem) + warp * STAGES * stem_gqa_stage<D>;
     w.fill_slot = w.slot = 0;
-    if constexpr (NEW::ANY) {
-        w.memory = stem_smem + warp * STAGES * stem_gqa_stage<D>;
-        w.rows = (uint2 *)(queries + ROWS * NEW::LD) + warp * STAGES;
-        w.added = 0;
-    }
-    stem_attention_walk<ONE> walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
+    stem_attention_walk<> walk(lens, tokens, GROUPS, max_pages * PAGE, 64, parts, false);
     auto zero = [&] {
         for (int i = threadIdx.x; i < ROWS * D; i += 128)
             acc[(long long)walk.slot * ROWS * D + i] = 0;
@@ -372,53 +304,25 @@ __device__ __forceinline__ void stem_gqa_part(const E *q, const E *k, const E *v
         w.find(warp);
     };
     walk.step(); /* each block has a share */
-    bool there = walk.from < walk.to, more = true, filled = NEW::ANY && there;
+    bool there = walk.from < walk.to, more = true;
     if (there) {
         find();
-        if constexpr (NEW::ANY)
-            w.fill_first();
-        else
-            w.ask();
+        w.ask();
     }
-    if constexpr (NEW::ANY)
-        w.fresh.before_wait(walk.token);
     stem_wait();
     stem_launch_dependents();
-    if constexpr (NEW::ANY)
-        w.fresh.after_wait();
     long long slot = -1; /* of the share whose sums are to be added up; its successor's first stages are on their way */
-    auto begin = [&] {
-        if constexpr (NEW::ANY) {
-            if (!filled)
-                w.fill_first();
-            filled = false;
-            if (slot >= 0)
-                __syncthreads(); /* all warps have had the queries before */
-            w.fresh.begin(walk.token, walk.group, queries);
-            if (walk.from == 0)
-                w.fresh.store(walk.group);
-            __syncthreads();
-            w.template load_queries<NEW::LD>(queries);
-        } else {
-            w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D);
-        }
-    };
 #pragma unroll 1
     for (;;) {
         while (more && !there) { /* empty ones are zeros */
             zero();
-            if constexpr (NEW::ANY)
-                if (walk.n == 0) {
-                    w.fresh.make(walk.token, walk.group);
-                    w.fresh.store(walk.group);
-                }
             more = walk.step();
             there = more && walk.from < walk.to;
             if (there)
                 find();
         }
         if (more)
-            begin();
+            w.begin(q + ((long long)walk.token * heads + walk.group * ROWS) * D);
         if (slot >= 0)
             w.merge(warp, shared, acc + slot * ROWS * D, ml + slot * ROWS * 2, !more);
         if (!more)

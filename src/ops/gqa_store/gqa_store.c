@@ -86,9 +86,9 @@ static void cost(const struct stem_concrete *c, struct stem_cost *cost)
                            .blocks = (uint32_t)((c->operand[X].dim[0] * c->operand[X].dim[1] + WARPS - 1) / WARPS)};
 }
 
-uint32_t stem_gqa_store_width(const struct stem_concrete *c)
+/* Pairs that a lane loads at once. */
+static uint32_t width_of(const struct stem_concrete *c, bool interleaved)
 {
-    bool interleaved = stem_op_attr(c->def, c->attrs, "interleaved")->i;
     const struct stem_tensor *x = &c->operand[X];
     uint32_t bytes = stem_dtype_bits(x->dtype) / 8;
     uint64_t half = (uint64_t)x->dim[2] / 2, all = half;
@@ -126,7 +126,7 @@ static void lower(const struct stem_concrete *c, const struct stem_target *t, st
         "tokens, heads, "
         "groups, slots, token_stride, head_stride, stride, eps);\n}\n",
         type, type, type, type, type, index, type, stem_rope_table(a, "turns", turns, (uint32_t)x->dim[2]), type,
-        index, (uint32_t)x->dim[2], stem_gqa_store_width(c), interleaved ? "true" : "false",
+        index, (uint32_t)x->dim[2], width_of(c, interleaved), interleaved ? "true" : "false",
         q_norm ? "true" : "false", k_norm ? "true" : "false", early ? "true" : "false", amplitude);
     *l = (struct stem_lowered){
         .work = STEM_WORK_LAUNCH,

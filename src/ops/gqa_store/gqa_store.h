@@ -6,7 +6,5 @@
 
 extern const struct stem_op_def stem_op_gqa_store;
 void stem_gqa_store_reference(const struct stem_concrete *c, void *const *data);
-/* Pairs that a lane loads at once; the order of a sum of squares follows from it. */
-uint32_t stem_gqa_store_width(const struct stem_concrete *c);
 
 #endif
