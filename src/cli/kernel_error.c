@@ -3,6 +3,7 @@
  * Two forms are read: NVRTC's "FILE(LINE): error: TEXT", followed by the line, indented by two, and a line with a caret; and
  * "FILE:LINE:COLUMN: error: TEXT" of gcc and clang. What is about other files (the text around the kernel) is left out.
  */
+#define _GNU_SOURCE
 #include "cli/kernel_error.h"
 
 #include <ctype.h>
@@ -86,6 +87,15 @@ static bool read_others(const char *line, const char *source, struct found *f)
     return f->line && starts(after, ": ") && set_text(f, after + 2);
 }
 
+/* Whether NVRTC shows this line. That of `{{` has blanks up to there in the unit, and `}}` ends what it has. */
+static bool shows(const char *shown, const char *line, uint32_t len)
+{
+    size_t n = strcspn(shown, "\n"), blanks = strspn(shown, " ");
+    if (n == len && !strncmp(shown, line, len))
+        return true;
+    return n <= len && memmem(line, blanks < len ? blanks : len, "{{", 2) && !strncmp(shown + blanks, line + blanks, n - blanks);
+}
+
 static struct stem_span span_of(const struct stem_source *s, const struct found *f)
 {
     uint32_t len, first, end;
@@ -93,7 +103,7 @@ static struct stem_span span_of(const struct stem_source *s, const struct found 
     uint32_t begin = (uint32_t)(line - s->text);
     for (first = 0; first < len && isspace((unsigned char)line[first]);)
         first++;
-    bool other = f->column && f->shown && (strncmp(f->shown, line, len) != 0 || f->shown[len] != '\n');
+    bool other = f->column && f->shown && !shows(f->shown, line, len);
     if (!f->column || f->column > len + 1 || other)
         return (struct stem_span){begin + first, begin + len};
     first = f->column - 1;

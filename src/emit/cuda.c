@@ -3,6 +3,7 @@
  * The CUDA C translation unit of a plan: every device header once, every kernel once. Layers share kernels, so its
  * size depends on how many different ones there are and not on how deep the model is.
  */
+#include "base/directive.h"
 #include "emit/part.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct kernel {
     char *body;
     char *path;          /* inline: source of the body, NULL if unknown */
     uint32_t line;       /* inline: where the body starts */
+    uint32_t column;
     uint32_t threads;    /* inline: largest block */
     uint32_t max_smem;
     bool waits;
@@ -114,7 +116,9 @@ uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, con
         k->waits = d->waits;
         if (p->source && d->body_span.begin != UINT32_MAX) {
             k->path = stem_arena_strdup(u->arena, p->source->path);
-            k->line = stem_source_place(p->source, d->body_span.begin).line;
+            struct stem_place begin = stem_source_place(p->source, d->body_span.begin);
+            k->line = begin.line;
+            k->column = begin.column;
         }
         need_header(u, k, "common");
     }
@@ -190,6 +194,27 @@ static uint32_t last_line(const char *body)
     return count_lines(body, len);
 }
 
+/* Each inline kernel is compiled as if it were alone: the macros of its body end with it, also for what follows in a unit of the
+ * CPU device. NVRTC has no push_macro that could bring back an earlier meaning; STEM1265 keeps bodies from those that matter. */
+static void print_undefs(const struct kernel *k, struct stem_out *o)
+{
+    struct stem_directives d = stem_directives_of(k->body, strlen(k->body));
+    struct stem_out all = {0};
+    stem_out_char(&all, '\n');
+    while (stem_directive_next(&d)) {
+        struct stem_out undef = {0};
+        if (strcmp(stem_out_text(&d.word), "define") || !d.name.len)
+            continue;
+        stem_out_printf(&undef, "\n#undef %s\n", stem_out_text(&d.name));
+        if (!strstr(stem_out_text(&all), stem_out_text(&undef)))
+            stem_out_str(&all, stem_out_text(&undef) + 1);
+        stem_out_free(&undef);
+    }
+    stem_out_str(o, stem_out_text(&all) + 1);
+    stem_out_free(&all);
+    stem_directives_free(&d);
+}
+
 /* The closing brace counts as part of the body's last line: that is where a missing ';' is reported. */
 static void print_inline(const struct kernel *k, const char *name, struct stem_out *o)
 {
@@ -197,12 +222,15 @@ static void print_inline(const struct kernel *k, const char *name, struct stem_o
                     k->params);
     if (k->path)
         print_line(o, k->line, k->path, "");
+    if (k->path && k->body[strspn(k->body, " \t\r")] != '\n') /* columns are those of the source */
+        stem_out_printf(o, "%*s", (int)k->column - 1, "");
     print_block(o, k->body);
     if (k->path)
         print_line(o, k->line + last_line(k->body), k->path, "");
     stem_out_str(o, "}\n");
     if (k->path) /* back to the unit's own lines: the next is number (lines so far) + 2, the directive being one */
         print_line(o, count_lines(o->text, o->len) + 2, name, ".cu");
+    print_undefs(k, o);
 }
 
 static void print_kernel(const struct kernel *k, const char *name, struct stem_out *o)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/directive.h"
 #include "sema/check.h"
 
 static struct stem_eval symbolic(struct stem_module *m)
@@ -151,6 +152,38 @@ static void kernel_waits(struct stem_module *m, const struct stem_item *it)
     stem_error(m->diags, STEM_E_NO_WAIT, it->id.span, "'%s' says `waits`, and nothing in its body waits",
                stem_name(m, it->id.name));
     stem_diag_help(m->diags, "call stem_wait() before the first access to an operand, or take `waits` away");
+}
+
+/* Macros of what every kernel is compiled with: the kernels behind this one, ours among them, need them as they are. */
+static bool keeps(const char *name)
+{
+    return !strncmp(name, "STEM_", 5) || !strcmp(name, "NULL") || !strcmp(name, "assert");
+}
+
+/* A body is a text by itself: it leaves macros and conditions as it found them. */
+static void kernel_directives(struct stem_module *m, const struct stem_item *it)
+{
+    struct stem_directives d = stem_directives_of(m->ast->source->text + it->code.begin, it->code.end - it->code.begin);
+    const char *open = NULL; /* the outermost condition */
+    uint32_t depth = 0;
+    while (stem_directive_next(&d)) {
+        const char *word = stem_out_text(&d.word), *name = stem_out_text(&d.name);
+        uint32_t begin = (uint32_t)(d.begin - m->ast->source->text), end = (uint32_t)(d.at - m->ast->source->text);
+        if ((!strcmp(word, "define") || !strcmp(word, "undef")) && keeps(name))
+            stem_error(m->diags, STEM_E_KERNEL_MACRO, (struct stem_span){begin, end},
+                       "'%s' is a macro that all kernels are compiled with: a body leaves it as it is", name);
+        if (!strncmp(word, "if", 2) && !depth++)
+            open = d.begin;
+        bool more = !strncmp(word, "el", 2), ends = !strcmp(word, "endif");
+        if ((more || ends) && !depth)
+            stem_error(m->diags, STEM_E_KERNEL_MACRO, (struct stem_span){begin, end}, "#%s without an #if in this body", word);
+        depth -= ends && depth;
+    }
+    if (depth) {
+        uint32_t begin = (uint32_t)(open - m->ast->source->text);
+        stem_error(m->diags, STEM_E_KERNEL_MACRO, (struct stem_span){begin, begin + 1}, "this condition has no #endif in this body");
+    }
+    stem_directives_free(&d);
 }
 
 static void call_params(struct stem_module *m, const struct stem_callable *f)
@@ -313,6 +346,7 @@ void stem_check_signature(struct stem_module *m, struct stem_callable *f)
         kernel_names(m, it->params);
         kernel_names(m, it->scalars);
         kernel_waits(m, it);
+        kernel_directives(m, it);
         launch(m, f);
     }
 }

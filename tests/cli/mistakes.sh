@@ -181,7 +181,8 @@ n=$((n + 1))
 [ "$("$MAINSTEM" run --device=cpu "$work/own.stem" 2>&1 | grep -c 'expected')" = 1 ] || { echo 'a compiler is repeated'; failed=$((failed + 1)); }
 expect 1 '^      \|                \^' run --device=cpu "$work/own.stem"
 expect 1 '^    5 \|     y\[i\] = x\[i\]$' run --device=cpu "$work/own.stem"
-if ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* >"$work/out" 2>&1; then
+nvrtc=$(ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* 2>"$work/out")
+if [ -n "$nvrtc" ]; then
     expect 1 'own.stem:5:5: error: NVRTC does not compile this inline kernel: expected a ";"' compile -q "$work/own.stem" -o "$work/x"
     expect 1 'own.stem:5:5: error: NVRTC does not compile this inline kernel' emit "$work/own.stem" -o "$work/x"
 fi
@@ -200,6 +201,42 @@ expect 1 'ended by signal 11 .*: it touches memory far from its operands' run --
 kernel 'if (i == 3) __builtin_trap(); y[i] = x[i];'
 expect 1 "op 'b' \(kernel:twice\) ended by signal [45] " run --device=cpu "$work/own.stem"
 
+# Errors on the line of `{{`, in its columns. Kernels are one text for NVRTC: macros of one body are not those of the next.
+printf '%s\n' 'module own;' 'kernel k(in x: f32[4], out y: f32[4]) grid(1) block(4) {{ int i = 0; y[i] = nothing; }}' \
+    'model net(x: f32[4]) -> f32[4] { return k(x); }' >"$work/own.stem"
+expect 1 'own.stem:2:77: error: the host.s' run --device=cpu "$work/own.stem"
+[ -n "$nvrtc" ] && expect 1 'own.stem:2:77: error: NVRTC' compile -q "$work/own.stem" -o "$work/x"
+cat >"$work/macros.stem" <<'EOF'
+module macros;
+kernel a(in x: f32[4], out y: f32[4]) grid(1) block(4)
+{{
+#ifndef K
+#define K 3
+#endif
+# /* and */ define \
+    N 4
+#define threadIdx threadIdx
+#define unsigned int
+#define N 4
+    y[threadIdx.x] = x[threadIdx.x] * K;
+}}
+kernel b(in x: f32[4], out y: f32[4]; N: i32 = 4) grid(1) block(4)
+{{
+#if defined(K) || defined(N) || defined(threadIdx) || defined(unsigned)
+#error of another kernel
+#endif
+#define K(x) ((x) * 5)
+    if (threadIdx.x < N)
+        y[threadIdx.x] = K(x[threadIdx.x]);
+}}
+model net(x: f32[4]) -> f32[4] { return b(a(exp(x * 0.0)), N = 4); }
+EOF
+expect 0 'output .* min 15 max 15' run --device=cpu "$work/macros.stem"
+expect 0 '' compile -q "$work/macros.stem" -o "$work/x" --emit=cuda
+n=$((n + 1))
+[ "$(grep -c '^#undef' "$work/x/macros.cu")" = 5 ] || wrong "other #undef: $(grep '^#undef' "$work/x/macros.cu")"
+[ -n "$nvrtc" ] && expect 0 '' compile -q "$work/macros.stem" -o "$work/x"
+
 # A name whose bytes are no UTF-8: they are shown as '?', in #line directives, too.
 kernel 'y[i] = x[i]'
 cp "$work/own.stem" "$work/$(printf 'b\377d.stem')"
@@ -210,7 +247,7 @@ expect 0 '' compile -q "$work/$(printf 'b\377d.stem')" -o "$work/x" --emit=cuda
 expect 0 'equal to the one-stream schedule' run --device=cpu "$work/$(printf 'b\377d.stem')"
 n=$((n + 1))
 grep -q '^#line 3 ".*/b?d.stem"' "$work/x/own.cu" || wrong "#line has other bytes: $(grep -a '^#line.*stem' "$work/x/own.cu")"
-if ls "${MAINSTEM_CUDA:-/usr/local/cuda}"/lib64/libnvrtc.so* >"$work/out" 2>&1; then
+if [ -n "$nvrtc" ]; then
     expect 0 '' compile -q "$work/$(printf 'b\377d.stem')" -o "$work/x"
 fi
 printf '%s\n' 'module own;' 'extern away(inout x: f32[4]);' 'model net(x: f32[4]) -> f32[4] { y = x + x; away(inout y); return y; }' >"$work/away.stem"

@@ -3,6 +3,7 @@
 
 #include "base/bitset.h"
 #include "base/diag.h"
+#include "base/directive.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -175,6 +176,38 @@ static void columns(void)
     UNIT_SAME_TEXT(snippet("lin", 123455), "123456 | lin\n       | ^~~\n"); /* a number wider than the margin */
 }
 
+/* What is a directive, and what only looks like one. */
+static void directives(void)
+{
+    static const struct {
+        const char *text, *found;
+    } t[] = {
+        {"", ""},
+        {"#define K 3", "define K;"},
+        {"int i; # define K 3", ""},
+        {"  /* a */ # /* b */ define /* c */ K(x) x\n#undef K\n", "define K;undef K;"},
+        {"/*\n#define A\n*/ #define B\n", "define B;"},
+        {"// \"\n#define A\n", "define A;"},
+        {"// more \\\n#define A\n#define B\n", "define B;"},
+        {"#de\\\nfine A\\ \r\nB 1\\\n#define C\n#define D", "define AB;define D;"},
+        {"s = \"/*\";\n#define A\nc = '\"';\n#define B\nd = '\\'';\n#define C\n", "define A;define B;define C;"},
+        {"s = \"\\\\\";\n#define A\n\"open\n#define B\n", "define A;define B;"},
+        {"n = 1'000'000 + 0x'ff; c = '/*';\n#define A\n*/\n", "define A;"},
+        {"s = R\"(\"\n#define A\n)\";\n#define B\ns = u8R\"x()\" /*)x\";\n#define C\n", "define B;define C;"},
+        {"%:define A\n%: ifdef A\n#\n#if A\n#endif\n", "define A;ifdef A; ;if A;endif ;"},
+        {"#define \303\251$ 1\n#include <a/*b.h>\n*/\n#define", "define \303\251$;include ;define ;"},
+    };
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+        struct stem_directives d = stem_directives_of(t[i].text, strlen(t[i].text));
+        struct stem_out o = {0};
+        while (stem_directive_next(&d))
+            stem_out_printf(&o, "%s %s;", stem_out_text(&d.word), stem_out_text(&d.name));
+        UNIT_SAME_TEXT(stem_out_text(&o), t[i].found);
+        stem_out_free(&o);
+        stem_directives_free(&d);
+    }
+}
+
 UNIT_MAIN("base", {"arenas", arenas}, {"symbols", symbols}, {"nearest word", nearest_word},
           {"vectors and bitsets", vectors_and_bitsets}, {"places", places}, {"carets", carets},
-          {"columns of a terminal", columns})
+          {"columns of a terminal", columns}, {"directives", directives})
