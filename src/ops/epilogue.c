@@ -148,8 +148,8 @@ static void finish_row(const struct stem_concrete *c, const struct stem_epilogue
         stem_ref_load_row(c->operand[i].dtype, data[i], all ? (int64_t)row * n : 0, 1, n, scratch + (size_t)k * n);
     }
     float *out = scratch + (size_t)STEM_MAX_OPERANDS * n;
-    stem_expr_eval(&e->expr, in, n, out + n, out);
-    stem_ref_store_row(e->type, data[c->n_in], (int64_t)row * n, n, out);
+    stem_pointwise_finish(&e->expr, stem_expr_whole(&e->expr, NULL, e->type), in, n, out + n, out, e->type, data[c->n_in],
+                          (int64_t)row * n);
 }
 
 void stem_op_reference(const struct stem_concrete *c, void *const *data)
@@ -195,8 +195,8 @@ static void print_functor(const struct stem_concrete *c, const struct stem_epilo
     for (uint32_t i = n; i < c->n_in; i++)
         stem_out_printf(o, "        float a%u = stem_float(e%u[%s]);\n", e->first + i - n, i - n,
                         stem_epilogue_meets(&c->operand[i], &c->operand[c->n_in]) == STEM_MEETS_ALL ? "at" : "column");
-    stem_pointwise_print(&e->expr, o);
-    stem_out_printf(o, "        y[at] = stem_round<%s>::from(t%u);\n    }\n};\n", y, e->expr.n - 1);
+    stem_pointwise_print_store(&e->expr, stem_expr_whole(&e->expr, NULL, e->type), NULL, e->type, "y[at]", o);
+    stem_out_str(o, "    }\n};\n");
 }
 
 void stem_epilogue_store(const struct stem_concrete *c, const char *kernel, const char *columns,

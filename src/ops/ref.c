@@ -164,6 +164,23 @@ int64_t stem_ref_load_int(enum stem_dtype t, const void *data, int64_t i)
     }
 }
 
+void stem_ref_store_int(enum stem_dtype t, void *data, int64_t i, int64_t x)
+{
+    switch (t) {
+    case STEM_I32:
+        ((int32_t *)data)[i] = (int32_t)(x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : x);
+        return;
+    case STEM_I64:
+        ((int64_t *)data)[i] = x;
+        return;
+    case STEM_U8:
+        ((uint8_t *)data)[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
+        return;
+    default:
+        abort();
+    }
+}
+
 float stem_ref_round(enum stem_dtype t, float x)
 {
     int64_t one[1];

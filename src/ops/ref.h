@@ -22,8 +22,9 @@ float stem_ref_round(enum stem_dtype t, float x);
 /* Element `i` (counted in elements from `data`) of an array of type t. */
 float stem_ref_load(enum stem_dtype t, const void *data, int64_t i);
 void stem_ref_store(enum stem_dtype t, void *data, int64_t i, float x);
-/* i32, i64 and u8 exactly. */
+/* i32, i64 and u8 exactly; x clamped to the type's range. */
 int64_t stem_ref_load_int(enum stem_dtype t, const void *data, int64_t i);
+void stem_ref_store_int(enum stem_dtype t, void *data, int64_t i, int64_t x);
 
 /* `count` elements, `stride` elements apart, as f32; and back (stride 1). */
 void stem_ref_load_row(enum stem_dtype t, const void *data, int64_t first, int64_t stride, uint32_t count,

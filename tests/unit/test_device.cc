@@ -438,8 +438,25 @@ template <class E, int V, int K> static void add_rmsnorm(int rows, int n)
     compare("add_rmsnorm", y, want, alone, bound_of((E *)0));
 }
 
+/* ---- integers as other integers ---- */
+
+static void clamps()
+{
+    const long long max = 0x7fffffffffffffffll;
+    bool good = stem_clamp<long long>::from(max) == max && stem_clamp<int>::from(16777217) == 16777217 &&
+                stem_clamp<int>::from(0x7fffffff) == 0x7fffffff && stem_clamp<int>::from(0x80000000ll) == 0x7fffffff &&
+                stem_clamp<int>::from(-0x80000000ll) == -0x7fffffff - 1 && stem_clamp<int>::from(-max) == -0x7fffffff - 1 &&
+                stem_clamp<unsigned char>::from(255) == 255 && stem_clamp<unsigned char>::from(256) == 255 &&
+                stem_clamp<unsigned char>::from(-1) == 0;
+    checks++;
+    failures += !good;
+    if (!good)
+        printf("FAIL stem_clamp\n");
+}
+
 int main()
 {
+    clamps();
     setvbuf(stdout, nullptr, _IOLBF, 0);
     for (int m : {1, 3, 8, 11})
         linear<bf16, bf16, 1, 4, 8, 1, 1>(m, 41, 200);

@@ -184,6 +184,9 @@ static const struct call calls[] = {
     {"top_k", "f32[2,4000000] -", "k=3"},
     {"pointwise", "bf16[4,512] bf16[4,512] bf16[4,512]", "expr=i0_i1_add_i2_add dtype=bf16"},
     {"pointwise", "f32[4,33] f16[4,33]", "expr=i0_i1_silu_mul dtype=f16"},
+    {"pointwise", "i64[4,32]", "expr=i0_as:i32 dtype=i32"},
+    {"pointwise", "i32[4,33]", "expr=i0_as:u8_as:i64 dtype=i64"},
+    {"pointwise", "f32[4,33]", "expr=i0_as:i32_as:u8 dtype=u8"},
 };
 
 /* ---- reading the table ---- */

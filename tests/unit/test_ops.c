@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -404,7 +405,68 @@ static void kernels_are_shared(void)
     stem_arena_free(a);
 }
 
+/* Casts between integer types: exact, also next to each other, and clamped; f32 has 24 bits. */
+static const struct {
+    const char *expr;
+    enum stem_dtype from, to;
+    int64_t x, y;
+    const char *device; /* what the kernel stores */
+} casts[] = {
+    {"i0 as:i64", STEM_I32, STEM_I64, 16777217, 16777217, "r.at[k] = stem_clamp<long long>::from(stem_clamp<long long>::from(v0.at[k]));"},
+    {"i0 as:i64", STEM_I32, STEM_I64, INT32_MAX, INT32_MAX, "stem_clamp<long long>::from(v0.at[k])"},
+    {"i0 as:i64", STEM_I32, STEM_I64, INT32_MIN, INT32_MIN, "stem_clamp<long long>::from(v0.at[k])"},
+    {"i0 as:i32", STEM_I64, STEM_I32, -2147483647, -2147483647, "stem_clamp<int>::from(v0.at[k])"},
+    {"i0 as:i32", STEM_I64, STEM_I32, INT64_MAX, INT32_MAX, "stem_clamp<int>::from(v0.at[k])"},
+    {"i0 as:i32", STEM_I64, STEM_I32, -2147483649, INT32_MIN, "stem_clamp<int>::from(v0.at[k])"},
+    {"i0 as:u8", STEM_I64, STEM_U8, 256, 255, "stem_clamp<unsigned char>::from(v0.at[k])"},
+    {"i0 as:u8", STEM_I32, STEM_U8, -1, 0, "stem_clamp<unsigned char>::from(v0.at[k])"},
+    {"i0 as:i32 as:i64", STEM_I64, STEM_I64, INT64_MIN, INT32_MIN, "stem_clamp<int>::from(v0.at[k])"},
+    {"i0", STEM_I64, STEM_I32, 16777217, 16777217, "r.at[k] = stem_clamp<int>::from(v0.at[k]);"},
+    {"i0 as:i32 as:i64", STEM_F32, STEM_I64, INT64_MAX, INT32_MAX,
+     "r.at[k] = stem_clamp<long long>::from(stem_clamp<long long>::from(stem_round<int>::from(t0)));"},
+    /* what f32 does as well is done in f32, as it was */
+    {"i0 as:i32", STEM_F32, STEM_I32, 8388609, 8388609, "r.at[k] = stem_round<int>::from(t1);"},
+    {"i0 c:1 add as:i32", STEM_I32, STEM_I32, 1 << 23, (1 << 23) + 1, "r.at[k] = stem_round<int>::from(t3);"},
+    {"i0 as:i64", STEM_I32, STEM_F32, 16777217, 16777216, "r.at[k] = stem_round<float>::from(t1);"},
+};
+
+static void integer_casts(void)
+{
+    struct stem_arena *a = stem_arena_new();
+    const int64_t dim[2] = {2, 3}, one[2] = {2, 1};
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            struct run r;
+            begin(&r, "pointwise");
+            operand(&r, casts[i].from, 2, wide ? one : dim);
+            operand(&r, casts[i].to, 2, dim);
+            r.attrs[0].text = casts[i].expr;
+            r.attrs[1].text = stem_dtype_name(casts[i].to);
+            for (int k = 0; k < (wide ? 2 : 6); k++)
+                if (casts[i].from == STEM_F32)
+                    stem_ref_store(STEM_F32, r.data[0], k, (float)casts[i].x);
+                else
+                    stem_ref_store_int(casts[i].from, r.data[0], k, casts[i].x);
+            execute(&r);
+            for (int k = 0; k < 6; k++) {
+                int64_t y = casts[i].to == STEM_F32 ? (int64_t)at(&r, 1, k) : stem_ref_load_int(casts[i].to, r.data[1], k);
+                if (y != casts[i].y)
+                    fprintf(stderr, "\n%s of %" PRId64 " = %" PRId64, casts[i].expr, casts[i].x, y);
+                CU_ASSERT_EQUAL(y, casts[i].y);
+            }
+            finish(&r);
+            struct shape s[2] = {PLAIN(casts[i].from, 2, 4, 32), PLAIN(casts[i].to, 2, 4, 32)};
+            struct shape broadcast[2] = {PLAIN(casts[i].from, 2, 4, 1), PLAIN(casts[i].to, 2, 4, 32)};
+            const char *code = lowered(a, casts[i].expr, s, 2).code;
+            if (!strstr(code, casts[i].device))
+                fprintf(stderr, "\n%s", code);
+            CU_ASSERT(strstr(code, casts[i].device) != NULL);
+            CU_ASSERT_EQUAL(!strstr(lowered(a, casts[i].expr, broadcast, 2).code, "from(w0)"), !strstr(code, "from(v0.at"));
+        }
+    stem_arena_free(a);
+}
+
 UNIT_MAIN("ops", {"conversions", conversions}, {"integer conversions", integer_conversions}, {"rmsnorm", rmsnorm},
           {"silu_mul", silu_mul}, {"embed", embed}, {"argmax", argmax}, {"zero", zero},
           {"strided operands", strided_operands}, {"vector widths", vector_widths},
-          {"kernels are shared", kernels_are_shared})
+          {"kernels are shared", kernels_are_shared}, {"integer casts", integer_casts})

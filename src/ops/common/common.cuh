@@ -94,6 +94,24 @@ template <> struct stem_round<unsigned char> {
     }
 };
 
+/* One integer type as another: exactly, clamped to the range. */
+template <typename T> struct stem_clamp;
+template <> struct stem_clamp<long long> {
+    static __device__ __forceinline__ long long from(long long x) { return x; }
+};
+template <> struct stem_clamp<int> {
+    static __device__ __forceinline__ int from(long long x)
+    {
+        return static_cast<int>(x < -0x80000000ll ? -0x80000000ll : x > 0x7fffffffll ? 0x7fffffffll : x);
+    }
+};
+template <> struct stem_clamp<unsigned char> {
+    static __device__ __forceinline__ unsigned char from(long long x)
+    {
+        return static_cast<unsigned char>(x < 0 ? 0 : x > 255 ? 255 : x);
+    }
+};
+
 /* ---- 16-byte accesses ---- */
 
 /* N elements that are moved at once; N * sizeof(T) is 16, 8, 4, 2 or 1 and the address a multiple of it. */

@@ -233,6 +233,27 @@ const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint3
     return stem_expr_text(a, &renamed);
 }
 
+/* ---- integers ---- */
+
+static bool integer(enum stem_dtype t)
+{
+    return t == STEM_I32 || t == STEM_I64 || t == STEM_U8;
+}
+
+bool stem_expr_whole_input(const struct stem_expr *e, const enum stem_dtype *in, uint32_t whole)
+{
+    return in && e->node[whole].kind == STEM_EXPR_INPUT && integer(in[e->node[whole].input]);
+}
+
+uint32_t stem_expr_whole(const struct stem_expr *e, const enum stem_dtype *in, enum stem_dtype result)
+{
+    uint32_t n = e->n - 1;
+    bool other = false;
+    for (; integer(result) && e->node[n].kind == STEM_EXPR_AS && integer(e->node[n].as); n = e->node[n].a)
+        other |= e->node[n].as != result;
+    return integer(result) && (other || stem_expr_whole_input(e, in, n)) ? n : UINT32_MAX;
+}
+
 /* ---- evaluating: one node over all places, then the next, so that the loops vectorise ---- */
 
 static void eval_unary(enum stem_expr_fn fn, const float *a, uint32_t n, float *y)

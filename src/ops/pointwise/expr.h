@@ -9,6 +9,11 @@
  *     add sub mul div min max                                               two: "i0 i1 sub" is i0 - i1
  *     as:bf16        rounds to the element type and back to f32
  *
+ * Casts from one integer type to another at the end of an expression never pass through f32 (stem_expr_whole): they are
+ * exact, and clamp what does not fit. In the middle of one f32 is enough: rounding to f32 is monotonic, and each end of
+ * an integer type's range goes to the f32 that is clamped to that end, so f32 -> the type -> f32 gives what rounding
+ * the exact cast gives.
+ *
  * All arithmetic is f32, each operation rounded by itself (never contracted to a fused multiply-add), so an
  * expression has one value however it is cut into kernels. Fusing a producer into a consumer puts an `as:` of the
  * producer's element type where it used to be stored, so fusion never changes a bit.
@@ -87,6 +92,12 @@ const char *stem_expr_compose(struct stem_arena *a, const char *consumer, const 
                               enum stem_dtype stored);
 /* Renames inputs: i becomes map[i]. */
 const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint32_t *map);
+
+/* The node whose value is cast in integers, by the casts behind it and to the result's type; UINT32_MAX where f32 gives the
+ * same, as for every result that is a float. `in` are the element types of the inputs, NULL: floats all of them. */
+uint32_t stem_expr_whole(const struct stem_expr *e, const enum stem_dtype *in, enum stem_dtype result);
+/* Whether that node is an integer input, to be taken as it lies; if not it is an f32. */
+bool stem_expr_whole_input(const struct stem_expr *e, const enum stem_dtype *in, uint32_t whole);
 
 /* Values of the expression at `count` places: in[i] points at the elements of input i as f32. `scratch` holds
  * e->n * count floats. The result is in out. */

@@ -3,6 +3,7 @@
  * Device code of a pointwise op, generated from its expression. Each thread makes one chunk of the result; operands
  * that run along the last dim are read as vectors, broadcast ones as single elements.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "ops/pointwise/expr.h"
@@ -64,6 +65,28 @@ void stem_pointwise_print(const struct stem_expr *e, struct stem_out *o)
         print_node(e, n, o);
 }
 
+void stem_pointwise_print_store(const struct stem_expr *e, uint32_t whole, const char *raw, enum stem_dtype result,
+                                const char *target, struct stem_out *o)
+{
+    if (whole == UINT32_MAX) {
+        stem_pointwise_print(e, o);
+        stem_out_printf(o, "        %s = stem_round<%s>::from(t%u);\n", target, stem_c_type(result), e->n - 1);
+        return;
+    }
+    for (uint32_t n = 0; n <= whole && !raw; n++)
+        print_node(e, n, o);
+    stem_out_printf(o, "        %s = stem_clamp<%s>::from(", target, stem_c_type(result));
+    for (uint32_t n = e->n - 1; n > whole; n--)
+        stem_out_printf(o, "stem_%s<%s>::from(", n == whole + 1 && !raw ? "round" : "clamp", stem_c_type(e->node[n].as));
+    if (raw)
+        stem_out_str(o, raw);
+    else
+        stem_out_printf(o, "t%u", whole);
+    for (uint32_t n = whole; n < e->n; n++)
+        stem_out_char(o, ')');
+    stem_out_str(o, ";\n");
+}
+
 /* Whether operand i is read at all. */
 static bool reads(const struct stem_expr *e, uint32_t i)
 {
@@ -73,41 +96,55 @@ static bool reads(const struct stem_expr *e, uint32_t i)
     return false;
 }
 
+/* The operands as each thread needs them: v0 .. vectors, s0 .. an element for all places, w0 .. that one as it lies. */
+static void print_loads(const struct stem_concrete *c, const struct stem_expr *e, const struct stem_walk *w,
+                        uint32_t width, bool raw, struct stem_out *o)
+{
+    for (uint32_t i = 0; i < c->n_in; i++) {
+        const char *type = stem_c_type(c->operand[i].dtype);
+        if (!reads(e, i))
+            stem_out_printf(o, "    (void)x%u;\n    (void)o%u;\n", i, i);
+        else if (w->stride[i][w->rank - 1])
+            stem_out_printf(o, "    stem_vec<%s, %u> v%u = stem_load<%u>(x%u + o%u);\n", type, width, i, width, i, i);
+        else if (raw)
+            stem_out_printf(o, "    %s w%u = x%u[o%u];\n", type, i, i, i);
+        else
+            stem_out_printf(o, "    float s%u = stem_float(x%u[o%u]);\n", i, i, i);
+    }
+}
+
 static void print_body(const struct stem_concrete *c, const struct stem_expr *e, const struct stem_walk *w,
                        uint32_t width, const char *index, struct stem_out *o)
 {
+    enum stem_dtype in[STEM_MAX_OPERANDS], result = c->operand[c->n_in].dtype;
+    for (uint32_t i = 0; i < c->n_in; i++)
+        in[i] = c->operand[i].dtype;
+    uint32_t whole = stem_expr_whole(e, in, result);
+    bool raw = whole != UINT32_MAX && stem_expr_whole_input(e, in, whole);
     stem_out_printf(o,
                     "    %s e = ((%s)blockIdx.x * %d + threadIdx.x) * %u;\n"
                     "    if (e >= n)\n"
                     "        return;\n",
                     index, index, THREADS, width);
     stem_walk_print(w, index, o);
-    for (uint32_t i = 0; i < c->n_in; i++) {
-        if (!reads(e, i))
-            stem_out_printf(o, "    (void)x%u;\n    (void)o%u;\n", i, i);
-        else if (w->stride[i][w->rank - 1])
-            stem_out_printf(o, "    stem_vec<%s, %u> v%u = stem_load<%u>(x%u + o%u);\n",
-                            stem_c_type(c->operand[i].dtype), width, i, width, i, i);
-        else
-            stem_out_printf(o, "    float s%u = stem_float(x%u[o%u]);\n", i, i, i);
-    }
+    print_loads(c, e, w, width, raw, o);
     stem_out_printf(o,
                     "    stem_vec<%s, %u> r;\n"
                     "#pragma unroll\n"
                     "    for (int k = 0; k < %u; k++) {\n",
-                    stem_c_type(c->operand[c->n_in].dtype), width, width);
-    for (uint32_t i = 0; i < c->n_in; i++)
+                    stem_c_type(result), width, width);
+    for (uint32_t i = 0; i < c->n_in && !raw; i++)
         if (reads(e, i) && w->stride[i][w->rank - 1])
             stem_out_printf(o, "        float a%u = stem_float(v%u.at[k]);\n", i, i);
         else if (reads(e, i))
             stem_out_printf(o, "        float a%u = s%u;\n", i, i);
-    stem_pointwise_print(e, o);
-    stem_out_printf(o,
-                    "        r.at[k] = stem_round<%s>::from(t%u);\n"
-                    "    }\n"
-                    "    stem_store(y + e, r);\n"
-                    "}\n",
-                    stem_c_type(c->operand[c->n_in].dtype), e->n - 1);
+    char name[16] = "";
+    if (raw) {
+        uint32_t i = e->node[whole].input;
+        snprintf(name, sizeof name, w->stride[i][w->rank - 1] ? "v%u.at[k]" : "w%u", i);
+    }
+    stem_pointwise_print_store(e, whole, raw ? name : NULL, result, "r.at[k]", o);
+    stem_out_str(o, "    }\n    stem_store(y + e, r);\n}\n");
 }
 
 void stem_pointwise_lower(const struct stem_concrete *c, const struct stem_target *t, struct stem_arena *arena,
