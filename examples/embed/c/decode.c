@@ -23,6 +23,7 @@ enum { HIDDEN = 1024, TOKENS = 3 };
     X(upload, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                        \
     X(download, cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                            \
     X(streamCreate, cuStreamCreate, (CUstream *, unsigned))                                \
+    X(arrived, cuCtxSynchronize, (void))                                                   \
     X(synchronize, cuStreamSynchronize, (CUstream))                                        \
     X(beginCapture, cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))              \
     X(endCapture, cuStreamEndCapture, (CUstream, CUgraph *))                               \
@@ -137,6 +138,9 @@ int main(int argc, char **argv)
         else
             bind(p, name, strcmp(name, "hidden") == 0 ? rows : strstr(name, "norm") ? 1 : HIDDEN, i);
     }
+    /* A copy from memory that is not pinned may return while the last of it is on its way, and the stream, being non-blocking,
+     * does not wait for it. */
+    need(!cu.arrived(), "the tensors did not arrive");
 
     if (qkv_launch(p, TOKENS, stream, &err)) /* eager */
         need(0, err.message);
