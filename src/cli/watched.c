@@ -87,6 +87,11 @@ static int say_end(int ended, const struct stem_cpu_watch *w)
         snprintf(how, sizeof how, "ended by signal %d (%s)", WTERMSIG(ended), strsignal(WTERMSIG(ended)));
     else
         snprintf(how, sizeof how, "ended the process, with status %d", WEXITSTATUS(ended));
+    if (!w->plan && w->last && WIFSIGNALED(ended) && WTERMSIG(ended) != SIGKILL) {
+        stem_cli_error("the run %s; op '%s' (%s), of line %u, may have damaged its memory: it is the last extern function that was called",
+                       how, w->last->name, w->last->kind, w->last->line);
+        return STEM_EXIT_INPUT;
+    }
     if (!w->plan) {
         stem_cli_error("the run %s", how);
         return STEM_EXIT_WORLD;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cpu/device.h"
+#include "cpu/guard.h"
 #include "ops/epilogue.h"
 #include "ops/op.h"
 #include "runtime/fill.h"
@@ -90,6 +91,20 @@ static bool run_extern(stem_extern_fn *fn, const struct stem_plan_op *op, void *
     return code == 0 || stem_cpu_fail(error, "the extern function returned %d", code);
 }
 
+/* Where the process may end by it, operands lie as a kernel's do; who calls as a library has the memory as it is. */
+static bool run_watched(stem_extern_fn *fn, const struct stem_plan_op *op, void *const *data, struct stem_cpu_watch *watch, char **error)
+{
+    struct stem_cpu_guard g;
+    if (!watch || op->n_operands > STEM_MAX_OPERANDS)
+        return run_extern(fn, op, data, error);
+    if (!stem_cpu_guard_new(&g, op, data, error))
+        return false;
+    stem_cpu_guard_tell(&g, watch);
+    watch->last = op;
+    bool ok = run_extern(fn, op, g.data, error);
+    return stem_cpu_guard_end(&g, op, ok ? error : NULL) && ok;
+}
+
 static bool run_op(const struct stem_cpu_kernel *kernel, stem_extern_fn *fn, const struct stem_plan_op *op,
                    void *const *data, struct stem_cpu_watch *watch, char **error)
 {
@@ -98,7 +113,7 @@ static bool run_op(const struct stem_cpu_kernel *kernel, stem_extern_fn *fn, con
         return true;
     }
     if (op->work == STEM_WORK_EXTERN)
-        return fn ? run_extern(fn, op, data, error)
+        return fn ? run_watched(fn, op, data, watch, error)
                   : stem_cpu_fail(error, "the extern function is in no library and was not registered: `extern %s(...) from \"lib.so\";` names one",
                                   op->kind + strlen("extern:"));
     return is_inline(op) ? stem_cpu_kernel_run(kernel, op, data, watch, error) : run_reference(op, data, error);

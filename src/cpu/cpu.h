@@ -33,7 +33,8 @@ enum { STEM_CPU_WATCHED = 32 };
 struct stem_cpu_watch {
     const struct stem_plan *plan; /* NULL: no op; of an op that failed it stays */
     uint32_t variant, op;
-    uint32_t n; /* operands of an inline kernel, between pages that nobody may touch */
+    const struct stem_plan_op *last; /* the last extern function that was called: it may have damaged what fails later */
+    uint32_t n; /* operands of an inline kernel or extern function, between pages that nobody may touch */
     struct {
         uintptr_t begin, end;
         uint32_t operand; /* STEM_CPU_SHARED: its dynamic shared memory */

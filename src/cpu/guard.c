@@ -6,8 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* GUARD is so much that an address says which region it is about, whatever the kernel maps beside it. */
-enum { ALIGN = 16, MARK = 0xa5, GUARD = 1 << 16 };
+/* ALIGN is what a kernel may take for granted; a host function may have wider vectors, so less that it reads behind an operand is found.
+ * GUARD is so much that an address says which region it is about, whatever the kernel maps beside it. */
+enum { ALIGN = 16, EXTERN_ALIGN = 64, MARK = 0xa5, GUARD = 1 << 16 };
 
 static size_t page_bytes(void)
 {
@@ -87,7 +88,7 @@ bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op,
     g->shared = (struct stem_cpu_region){.bytes = op->smem, .operand = STEM_CPU_SHARED};
     bool room = map_region(&g->shared, STEM_CPU_SHARED_ALIGN);
     for (uint32_t i = 0; i < g->n && room; i++)
-        room = map_region(&g->region[i], ALIGN);
+        room = map_region(&g->region[i], op->work == STEM_WORK_EXTERN ? EXTERN_ALIGN : ALIGN);
     if (!room) {
         unmap_all(g);
         return stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
@@ -103,6 +104,20 @@ bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op,
         if (!g->data[i])
             g->data[i] = data[i]; /* absent, or without elements */
     return true;
+}
+
+void stem_cpu_guard_tell(const struct stem_cpu_guard *g, struct stem_cpu_watch *w)
+{
+    for (uint32_t i = 0; w && i < g->n; i++)
+        if (!g->region[i].written)
+            (void)mprotect(g->region[i].first, (size_t)(g->region[i].last - g->region[i].first), PROT_READ);
+    for (uint32_t i = 0; w && i <= g->n && i < STEM_CPU_WATCHED; i++) {
+        const struct stem_cpu_region *r = i < g->n ? &g->region[i] : &g->shared;
+        w->range[i].begin = (uintptr_t)r->at;
+        w->range[i].end = (uintptr_t)r->at + r->bytes;
+        w->range[i].operand = r->operand;
+        w->n = i + 1;
+    }
 }
 
 /* How far from the region the farthest byte is that was written: negative before it, positive behind it, 0: none. */
@@ -127,7 +142,8 @@ bool stem_cpu_guard_end(struct stem_cpu_guard *g, const struct stem_plan_op *op,
         int64_t far = spilt(r);
         if (far && fine) {
             fine = false;
-            stem_cpu_fail(error, "the kernel writes %lld bytes %s operand %u of %u, which has %llu", (long long)(far < 0 ? -far : far),
+            stem_cpu_fail(error, "the %s writes %lld bytes %s operand %u of %u, which has %llu",
+                          op->work == STEM_WORK_EXTERN ? "function" : "kernel", (long long)(far < 0 ? -far : far),
                           far < 0 ? "before" : "behind", r->operand + 1, op->n_operands, (unsigned long long)r->bytes);
         }
         if (r->written)

@@ -27,6 +27,8 @@ struct stem_cpu_guard {
 
 /* Copies the operands, makes shared memory. False with *error; the guard is then empty. */
 bool stem_cpu_guard_new(struct stem_cpu_guard *g, const struct stem_plan_op *op, void *const *data, char **error);
+/* Who watches (or NULL) is told where operands and shared memory are, and may be: what is only read cannot be written meanwhile. */
+void stem_cpu_guard_tell(const struct stem_cpu_guard *g, struct stem_cpu_watch *w);
 /* Copies back what was written and frees all. False with *error if bytes beside an operand or beyond shared memory were written. */
 bool stem_cpu_guard_end(struct stem_cpu_guard *g, const struct stem_plan_op *op, char **error);
 

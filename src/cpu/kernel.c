@@ -229,21 +229,6 @@ static union argument scalar_argument(const struct stem_scalar *s)
     return a;
 }
 
-/* Who watches is told where operands and shared memory are, and may be: what is only read cannot be written meanwhile. */
-static void tell(struct stem_cpu_watch *w, const struct stem_cpu_guard *g)
-{
-    for (uint32_t i = 0; w && i < g->n; i++)
-        if (!g->region[i].written)
-            (void)mprotect(g->region[i].first, (size_t)(g->region[i].last - g->region[i].first), PROT_READ);
-    for (uint32_t i = 0; w && i <= g->n && i < STEM_CPU_WATCHED; i++) {
-        const struct stem_cpu_region *r = i < g->n ? &g->region[i] : &g->shared;
-        w->range[i].begin = (uintptr_t)r->at;
-        w->range[i].end = (uintptr_t)r->at + r->bytes;
-        w->range[i].operand = r->operand;
-        w->n = i + 1;
-    }
-}
-
 /* The message of the kernel itself, or of what it wrote beside its operands, is the one that counts. */
 static bool run_guarded(const struct stem_cpu_kernel *k, const struct stem_plan_op *op, struct stem_cpu_guard *g,
                         union argument *a, void **args, char **error)
@@ -274,7 +259,7 @@ bool stem_cpu_kernel_run(const struct stem_cpu_kernel *k, const struct stem_plan
     struct stem_cpu_guard g;
     bool ok = a && args ? stem_cpu_guard_new(&g, op, data, error) : stem_cpu_fail(error, STEM_CPU_NO_MEMORY);
     if (ok) {
-        tell(watch, &g);
+        stem_cpu_guard_tell(&g, watch);
         ok = run_guarded(k, op, &g, a, args, error);
     }
     free(a);

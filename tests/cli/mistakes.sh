@@ -256,13 +256,22 @@ expect 1 'away.stem:3: error: .*not registered: `extern away\(...\) from "lib.so
 # An extern function that crashes, and one that says no.
 printf '%s\n' '#include "mainstem_rt.h"' 'int crash(const struct stem_call *c, struct CUstream_st *s);' 'int refuse(const struct stem_call *c, struct CUstream_st *s);' \
     'int crash(const struct stem_call *c, struct CUstream_st *s) { (void)c; (void)s; *(volatile int *)16 = 1; return 0; }' \
+    '#include <stdlib.h>' 'int before(const struct stem_call *c, struct CUstream_st *s);' 'int behind(const struct stem_call *c, struct CUstream_st *s);' \
+    'int late(const struct stem_call *c, struct CUstream_st *s);' 'static int armed;' '__attribute__((destructor)) static void end(void) { if (armed) abort(); }' \
+    'int before(const struct stem_call *c, struct CUstream_st *s) { (void)s; ((volatile float *)c->operands[0])[-1] = 1; return 0; }' \
+    'int behind(const struct stem_call *c, struct CUstream_st *s) { (void)s; ((volatile float *)c->operands[0])[4] = 1; return 0; }' \
+    'int late(const struct stem_call *c, struct CUstream_st *s) { (void)c; (void)s; armed = 1; return 0; }' \
     'int refuse(const struct stem_call *c, struct CUstream_st *s) { (void)c; (void)s; return 7; }' >"$work/own.c"
 if ${CC:-cc} -shared -fPIC -I "$SRCDIR/runtime" -o "$work/own.so" "$work/own.c" 2>"$work/out"; then
-    for f in crash refuse; do
+    for f in crash refuse before behind late; do
         printf '%s\n' 'module own;' "extern $f(inout x: f32[4]) from \"$work/own.so\";" \
             "model net(x: f32[4]) -> f32[4] { y = x + x; $f(inout y); return y; }" >"$work/$f.stem"
     done
     expect 1 "crash.stem:3: error: op 'crash' \(extern:crash\) ended by signal 11" run --device=cpu "$work/crash.stem"
+    expect 1 "before.stem:3: error: op 'before' \(extern:before\): the function writes 4 bytes before operand 1 of 1, which has 16" run --device=cpu "$work/before.stem"
+    expect 1 "behind.stem:3: error: op 'behind' \(extern:behind\)(: the function writes 4 bytes behind| ended by signal 11 .*right behind) operand 1 of 1" \
+        run --device=cpu "$work/behind.stem"
+    expect 1 "the run ended by signal 6 .*; op 'late' \(extern:late\), of line 3, may have damaged its memory" run --device=cpu "$work/late.stem"
     expect 1 "refuse.stem:3: error: op 'refuse' \(extern:refuse\): the extern function returned 7" run --device=cpu "$work/refuse.stem"
 fi
 
