@@ -132,10 +132,28 @@ static bool synchronises(const char *text, size_t len)
     return false;
 }
 
+/* Macros of the host's headers, such as M_PI, that a parameter is named like: the GPU's compiler has none of these. Names of the shim
+ * itself stay. */
+static void print_undefs(const char *kernel, const char *text, size_t len, struct stem_out *o)
+{
+    const char *at = memmem(text, len, kernel, strlen(kernel)), *end = text + len, *name = NULL, *behind = NULL;
+    for (at = at ? at + strlen(kernel) : end; at < end && *at != '{'; at++) {
+        if (in_name(*at)) {
+            name = in_name(at[-1]) ? name : at;
+            behind = at + 1;
+        } else if (name && (*at == ',' || *at == ')') && strncmp(name, "stem_", 5)) {
+            stem_out_str(o, "#undef ");
+            stem_out_bytes(o, name, (size_t)(behind - name));
+            stem_out_char(o, '\n');
+        }
+    }
+}
+
 static void print_source(const char *kernel, const char *text, size_t len, struct stem_out *o)
 {
     stem_out_str(o, stem_cpu_shim);
     stem_out_char(o, '\n');
+    print_undefs(kernel, text, len, o);
     print_text(text, len, o);
     stem_out_printf(o, "#line 1 \"entry.cc\"\n"
                        "static void stem_thread_body() { stem_call(%s); }\n"

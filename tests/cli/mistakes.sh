@@ -237,6 +237,13 @@ n=$((n + 1))
 [ "$(grep -c '^#undef' "$work/x/macros.cu")" = 5 ] || wrong "other #undef: $(grep '^#undef' "$work/x/macros.cu")"
 [ -n "$nvrtc" ] && expect 0 '' compile -q "$work/macros.stem" -o "$work/x"
 
+# Operands may be named like macros of the host's headers, which the GPU's compiler does not have.
+printf '%s\n' 'module own;' 'kernel k(in M_PI: f32[4], in SIZE_MAX: f32[4], out RAND_MAX: f32[4]; M_E: i32 = 2, EXIT_FAILURE: f32 = 3.0) grid(1) block(4)' \
+    '{{ RAND_MAX[threadIdx.x] = M_PI[threadIdx.x] + SIZE_MAX[threadIdx.x] * M_E + EXIT_FAILURE; }}' \
+    'model net(x: f32[4]) -> f32[4] { return k(exp(x * 0.0), exp(x * 0.0)); }' >"$work/own.stem"
+expect 0 'output .* min 6 max 6' run --device=cpu "$work/own.stem"
+[ -n "$nvrtc" ] && expect 0 '' compile -q "$work/own.stem" -o "$work/x"
+
 # A name whose bytes are no UTF-8: they are shown as '?', in #line directives, too.
 kernel 'y[i] = x[i]'
 cp "$work/own.stem" "$work/$(printf 'b\377d.stem')"
