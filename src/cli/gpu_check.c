@@ -239,8 +239,8 @@ int stem_gpu_check_chaos(struct stem_gpu *g, uint32_t variant, uint32_t times)
         }
         if (!stem_results_same(v, &got, &want, &where)) {
             const struct stem_plan_op *op = &v->ops[o.delay_op];
-            printf("  chaos          DIFFERS with a delay before %s (line %u, stream %s): %s\n", op->name, op->line,
-                   g->many.plan->streams[op->stream], where);
+            printf("  chaos          DIFFERS with a delay before %s (%s:%u, stream %s): %s\n", op->name,
+                   g->many.plan->source ? g->many.plan->source : "?", op->line, g->many.plan->streams[op->stream], where);
             status = STEM_EXIT_DIFFER;
         }
         stem_results_free(&got);
