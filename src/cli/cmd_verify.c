@@ -50,7 +50,10 @@ static int verify_plan(const struct stem_plan *plan, const char *path, const str
     }
     for (uint32_t i = 0; safe && i < plan->n_variants; i++) {
         const struct stem_plan_variant *v = &plan->variants[i];
-        printf("%s: safe: %u op%s, %u edge%s, %u event%s on %u stream%s, slab %s\n", path, v->n_ops, plural(v->n_ops),
+        printf("%s: ", path);
+        for (uint32_t k = 0; plan->n_variants > 1 && k < plan->n_dims; k++)
+            printf("%s=%lld%s", plan->dims[k], (long long)v->dim[k], k + 1 < plan->n_dims ? ", " : ": ");
+        printf("safe: %u op%s, %u edge%s, %u event%s on %u stream%s, slab %s\n", v->n_ops, plural(v->n_ops),
                v->n_edges, plural(v->n_edges), v->n_events, plural(v->n_events), plan->n_streams,
                plural(plan->n_streams), stem_cli_bytes(v->slab_bytes));
     }

@@ -148,11 +148,13 @@ static void refuse(const struct stem_program *p, struct stem_pass_ctx *ctx, cons
     uint32_t bound = stem_lanes_bound(&part->graph);
     if (bound > allowed)
         stem_diag_help(ctx->diags,
-                       "%u ops may run at the same time, and each of them takes a lane: fewer streams, or a limit of "
-                       "%u",
-                       bound, bound);
+                       "%u ops may run at the same time, and each of them takes a lane: fewer streams, or "
+                       "--max-lanes=%u for this schedule",
+                       bound, view->most);
     else
-        help(ctx, repaired);
+        stem_diag_help(ctx->diags, "fewer streams, or --max-lanes=%u for this schedule", view->most);
+    if (bound <= allowed)
+        help(ctx, repaired || !view->excess); /* no more lanes than streams: repair has nothing to do */
     if (bound <= allowed && repaired)
         stem_diag_help(ctx->diags, "%u lanes would do for this graph, but no waits were found that get there", bound);
 }

@@ -100,6 +100,9 @@ static void help_inout(struct stem_checker *c, const struct stem_stmt *s, const 
     for (uint32_t i = r->n_inout; i < r->n; i++, t = t && n == r->n - r->n_inout ? t->next : NULL)
         stem_out_printf(&o, ", %s", t && n == r->n - r->n_inout ? stem_name(c->m, t->id.name) : "_");
     stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
+    if (part && c->repeats)
+        stem_diag_help(c->m->diags, "in a `repeat`, name the part before the loop and write that name in place: an iteration goes on "
+                                    "from what the last one left only under a name that the loop carries");
     if (part)
         stem_diag_help(c->m->diags, "'%s' itself stays what it was; only a call without results binds the whole of it anew",
                        stem_name(c->m, part->id.name));

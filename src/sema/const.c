@@ -61,6 +61,14 @@ bool stem_num_plain(const struct stem_dims *dims, struct stem_num n, bool *is_in
     return true;
 }
 
+bool stem_num_fits_f32(const struct stem_eval *e, const struct stem_x *x, double f)
+{
+    if (isfinite((float)f))
+        return true;
+    stem_error(e->diags, STEM_E_CONST_OVERFLOW, x->span, "%.9g is beyond f32, whose largest number is 3.40282347e+38", f);
+    return false;
+}
+
 /* ---- operators ---- */
 
 static struct stem_num int_result(const struct stem_eval *e, enum stem_dim_op op, struct stem_num a,

@@ -113,6 +113,8 @@ struct stem_num stem_eval(const struct stem_eval *e, const struct stem_x *x);
 struct stem_dim stem_eval_int(const struct stem_eval *e, const struct stem_x *x);
 /* A number as a plain one: true if INT and constant (as f, too), or a known FLOAT. */
 bool stem_num_plain(const struct stem_dims *dims, struct stem_num n, bool *is_int, int64_t *i, double *f);
+/* Whether f, the value of x, is a number in f32, too; false after a report. */
+bool stem_num_fits_f32(const struct stem_eval *e, const struct stem_x *x, double f);
 /* The expression consists of numbers only; names that nothing defines do not count as numbers. */
 bool stem_is_const(const struct stem_eval *e, const struct stem_x *x);
 /* min, sqrt, ...: a function of numbers. */

@@ -67,6 +67,8 @@ static enum stem_dtype constant(struct walk *w, const struct stem_x *x)
         return fail(w);
     if (!stem_num_plain(w->e->dims, n, &is_int, &i, &f))
         f = 1; /* depends on a dim: known when expanding */
+    if (!stem_num_fits_f32(w->e, x, f))
+        return fail(w);
     snprintf(text, sizeof text, "c:%.9g", (double)(float)f);
     token(w, text);
     return number;

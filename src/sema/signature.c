@@ -224,6 +224,8 @@ void stem_check_scalar(const struct stem_eval *e, const struct stem_ast_param *p
         stem_error(e->diags, STEM_E_BAD_ATTR, x->span, "'%s' is %s", name, real ? "an f32" : "an integer");
         return;
     }
+    if (n.kind == STEM_NUM_FLOAT && n.known && !stem_num_fits_f32(e, x, n.f))
+        return;
     int64_t low, high;
     stem_dim_bounds(e->dims, n.i, &low, &high);
     if (n.kind == STEM_NUM_INT && !strcmp(type, "i32") && (low < INT32_MIN || high > INT32_MAX))
