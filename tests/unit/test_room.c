@@ -83,7 +83,8 @@ static void who(void)
     check_sharing(products_of(1, 100000, false), false, "up "); /* nothing comes behind `down` that could find room */
     check_sharing(products_of(8, 100000, false), false, "up ");
     check_sharing(chain_of(1, 100000, false, MORE), false, "up down ");
-    check_sharing(chain_of(1, 100000, false, JOINS), false, "up ");
+    check_sharing(chain_of(1, 100000, false, JOINS), false, "up down ");
+    check_sharing(chain_of(1, 16000, false, JOINS), false, "up "); /* `down` is to end before `other` */
     check_sharing(products_of(1, 2560, false), false, ""); /* who takes longer need not */
     check_sharing(products_of(1, 100000, true), false, "");      /* nothing is beside anything */
     check_sharing(products_of(1, 100000, false), true, "");
