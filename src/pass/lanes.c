@@ -151,10 +151,10 @@ static void refuse(const struct stem_program *p, struct stem_pass_ctx *ctx, cons
                        "%u ops may run at the same time, and each of them takes a lane: fewer streams, or "
                        "--max-lanes=%u for this schedule",
                        bound, view->most);
-    else
+    else {
         stem_diag_help(ctx->diags, "fewer streams, or --max-lanes=%u for this schedule", view->most);
-    if (bound <= allowed)
         help(ctx, repaired || !view->excess); /* no more lanes than streams: repair has nothing to do */
+    }
     if (bound <= allowed && repaired)
         stem_diag_help(ctx->diags, "%u lanes would do for this graph, but no waits were found that get there", bound);
 }

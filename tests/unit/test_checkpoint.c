@@ -97,7 +97,7 @@ static void what_names_stand_for(void)
         {"a.{*}.b", "a.0.b a.1.b a.2.b"},
         {"a.{*+10}", "a.10 a.11 a.12"},
         {"{x,yy}.w", "x.w yy.w"},
-        {"a.{*}.{p,,q}.w", "a.0.p.w a.0..w a.0.q.w a.1.p.w a.1..w a.1.q.w a.2.p.w a.2..w a.2.q.w"},
+        {"a.{*}.{p,q}.w", "a.0.p.w a.0.q.w a.1.p.w a.1.q.w a.2.p.w a.2.q.w"},
         {"{up,down}{*}", "up0 down0 up1 down1 up2 down2"},
         {"a.{*}[1/2]", "a.0 a.1 a.2"},
         {"{xx,yy}[ :, 0 / 8 ]", "xx yy"},

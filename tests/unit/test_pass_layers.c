@@ -119,11 +119,12 @@ static void limits_on_lanes(void)
          "mainstem: error: the driver will use 9 lanes, and at most 2 are allowed: 'g1' opens one too many "
          "[STEM2202]\n"
          "mainstem: note: it forks after 'add0'\n"
+         "      = help: fewer streams, or --max-lanes=9 for this schedule\n"
          "      = help: --order=main-first issues main's ops before those of the side streams\n"
          "      = help: --lane-repair=always looks for waits that let lanes go on\n"},
         {STEM_LANE_REPAIR_AUTO, 1, false,
-         "      = help: 2 ops may run at the same time, and each of them takes a lane: fewer streams, or a limit of "
-         "2\n"},
+         "      = help: 2 ops may run at the same time, and each of them takes a lane: fewer streams, or "
+         "--max-lanes=2 for this schedule\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct stem_out o = {0};
