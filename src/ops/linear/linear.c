@@ -75,7 +75,7 @@ static struct product product_of(const struct stem_concrete *c)
 }
 
 /* The kernel is made to stream weights: with many tokens it comes to this share of the tensor cores' rate, in every format
- * (an H200, 60 to 110 of 800 Tflop/s; docs/kernels.md). */
+ * (an H200, 60 to 110 of 800 Tflop/s; docs/kernels_measured.md). */
 #define EFFICIENCY (1.0 / 9)
 
 static void cost(const struct stem_concrete *c, struct stem_cost *cost)
