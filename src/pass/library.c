@@ -19,8 +19,9 @@
 #include "ops/matmul/matmul.h"
 #include "pass/graph.h"
 
-#define CLEARLY 1.15         /* the model is no better than that */
-enum { MODEL_TOKENS = 64 };  /* from here on the model agrees with what was measured (docs/kernels_measured.md); below, the two are near */
+#define CLEARLY 1.15 /* the model is no better than that */
+/* From here on the model agrees with what was measured (docs/kernels_measured.md); below, the two are near. */
+enum { MODEL_TOKENS = 64 };
 
 struct reader {
     uint32_t n, op; /* reads of a buffer; the last reader */
