@@ -154,9 +154,9 @@ static void refuse(const struct stem_program *p, struct stem_pass_ctx *ctx, cons
     else {
         stem_diag_help(ctx->diags, "fewer streams, or --max-lanes=%u for this schedule", view->most);
         help(ctx, repaired || !view->excess); /* no more lanes than streams: repair has nothing to do */
+        if (repaired)
+            stem_diag_help(ctx->diags, "%u lanes would do for this graph, but no waits were found that get there", bound);
     }
-    if (bound <= allowed && repaired)
-        stem_diag_help(ctx->diags, "%u lanes would do for this graph, but no waits were found that get there", bound);
 }
 
 static bool wanted(const struct stem_options *o, const struct stem_lane_view *view)

@@ -15,7 +15,7 @@
 #include "pass/pass.h"
 
 #define LOOK 64 /* ops beside one, on each stream, that are looked at */
-#define LONG 10 /* times the op: measured with a shared expert beside 6 and 21 experts, where these are 5 and 16 times as long */
+#define LONG 10 /* times the op: measured with a shared expert beside 6 and 21 experts, which, by their bytes, take some 5 and 16 times as long */
 
 /* Ops by stream and place there (stem_hb.index). */
 static struct stem_op_id **by_place(const struct stem_program *p, const struct stem_hb *hb, struct stem_arena *a)

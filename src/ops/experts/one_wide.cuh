@@ -85,14 +85,7 @@ __device__ __forceinline__ void stem_one_multiply(unsigned stage, unsigned token
     int g = (threadIdx.x & 31) >> 2;
     bool mine = (int)(threadIdx.x & 3) == g >> 1;
     float part[4];
-    stem_wgmma_matrix a = stem_wgmma_at(stage, 16), b = stem_wgmma_at(token, 16);
-    stem_wgmma_hold(part);
-    stem_wgmma_begin();
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        stem_wgmma_f8(part, a + 2 * i, b + 2 * i, i > 0);
-    stem_wgmma_end();
-    stem_wgmma_hold(part);
+    stem_wgmma_f8_128(part, stem_wgmma_at(stage, 16), stem_wgmma_at(token, 16));
 #pragma unroll
     for (int half = 0; half < 2; half++)
         v[half] = mine ? (g & 1 ? part[2 * half + 1] : part[2 * half]) : 0.0f;

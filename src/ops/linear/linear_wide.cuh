@@ -133,14 +133,7 @@ template <int NT>
 __device__ __forceinline__ void stem_wide_multiply(unsigned stage, unsigned low, unsigned high, unsigned downs, float (&acc)[4 * NT])
 {
     float part[4 * NT];
-    stem_wgmma_matrix a = stem_wgmma_at(stage, 16), b = stem_wgmma_at(stage + 8192, 16);
-    stem_wgmma_hold(part);
-    stem_wgmma_begin();
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        stem_wgmma_f8(part, a + 2 * i, b + 2 * i, i > 0);
-    stem_wgmma_end();
-    stem_wgmma_hold(part);
+    stem_wgmma_f8_128(part, stem_wgmma_at(stage, 16), stem_wgmma_at(stage + 8192, 16));
     int t = threadIdx.x & 3;
     float scale[2] = {__uint_as_float(stem_shared4(low)), low == high ? 0.0f : __uint_as_float(stem_shared4(high))};
 #pragma unroll

@@ -129,4 +129,18 @@ __device__ __forceinline__ void stem_wgmma_f8(float (&d)[32], stem_wgmma_matrix 
 
 #endif
 
+#ifdef STEM_WGMMA
+/* Part = a b over 128 codes of k, which is what a pair of scales is for: four of these products, and their end. */
+template <int N> __device__ __forceinline__ void stem_wgmma_f8_128(float (&part)[N], stem_wgmma_matrix a, stem_wgmma_matrix b)
+{
+    stem_wgmma_hold(part);
+    stem_wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        stem_wgmma_f8(part, a + 2 * i, b + 2 * i, i > 0);
+    stem_wgmma_end();
+    stem_wgmma_hold(part);
+}
+#endif
+
 #endif
