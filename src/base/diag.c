@@ -55,13 +55,11 @@ const struct stem_source *stem_diags_source(const struct stem_diags *q)
     return q->source;
 }
 
-static bool repeated(const struct stem_diags *q, enum stem_diag_id id, struct stem_span at)
+bool stem_diags_said(const struct stem_diags *q, enum stem_diag_id id, struct stem_span at)
 {
-    if (at.begin == UINT32_MAX)
-        return false;
     for (uint32_t i = 0; i < q->records.len; i++) {
         const struct stem_diag *d = &q->records.at[i].d;
-        if (d->id == id && d->severity == STEM_ERROR && d->span.begin == at.begin && d->span.end == at.end)
+        if (d->id == id && d->span.begin == at.begin && d->span.end == at.end)
             return true;
     }
     return false;
@@ -86,7 +84,7 @@ static void add(struct stem_diags *q, struct stem_diag d, const char *fmt, va_li
 {
     q->muted = false;
     if (d.severity == STEM_ERROR) {
-        if (repeated(q, d.id, d.span)) {
+        if (d.span.begin != UINT32_MAX && stem_diags_said(q, d.id, d.span)) {
             q->muted = true;
             return;
         }

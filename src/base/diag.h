@@ -61,6 +61,8 @@ void stem_error(struct stem_diags *q, enum stem_diag_id id, struct stem_span at,
     __attribute__((format(printf, 4, 5)));
 void stem_warning(struct stem_diags *q, enum stem_diag_id id, struct stem_span at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* One of any severity with this id at exactly this place is kept. */
+bool stem_diags_said(const struct stem_diags *q, enum stem_diag_id id, struct stem_span at);
 void stem_remark(struct stem_diags *q, const char *pass, struct stem_span at, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void stem_diag_label(struct stem_diags *q, struct stem_span at, const char *fmt, ...)

@@ -82,27 +82,87 @@ static void modifiers(struct stem_checker *c, const struct stem_mods *m)
 
 /* ---- bindings ---- */
 
+static bool mentions(const struct stem_x *x, struct stem_sym name)
+{
+    for (const struct stem_sub *s = x && x->kind == STEM_X_SLICE ? x->subs : NULL; s; s = s->next)
+        if (mentions(s->low, name) || mentions(s->high, name))
+            return true;
+    for (const struct stem_arg *a = x ? x->args : NULL; a; a = a->next)
+        if (mentions(a->value, name))
+            return true;
+    return x && ((x->kind == STEM_X_NAME && stem_sym_eq(x->id.name, name)) || mentions(x->a, name) || mentions(x->b, name));
+}
+
+/* How the operand in place `x`, a part of `base`, goes on from iteration to iteration. */
+enum part_use { EACH_ITS_OWN, CARRIED, SEVERAL_CARRIED };
+static enum part_use part_use(struct stem_checker *c, const struct stem_x *x, const struct stem_x *base)
+{
+    const struct stem_checked_name *n = stem_checker_find(c, base->id.name);
+    uint32_t indices = 0;
+    if (!c->loop || (n && n - c->names.at >= (ptrdiff_t)c->loop_names))
+        return EACH_ITS_OWN;
+    if (!c->loop->index.name.n || !mentions(x, c->loop->index.name))
+        return CARRIED;
+    for (uint32_t i = 0; i < c->indices.v.len; i++)
+        indices += mentions(x, c->indices.v.at[i].name);
+    return indices < c->repeats ? SEVERAL_CARRIED : EACH_ITS_OWN;
+}
+
+/* Only under a name that the loop carries does an iteration go on from what the last one left. */
+static void help_carried(struct stem_checker *c, const struct stem_x *x, const struct stem_results *r, const char *targets)
+{
+    struct stem_out o = {0};
+    struct stem_x call = *x;
+    struct stem_arg **last = &call.args;
+    stem_out_str(&o, "in a `repeat`, name the part before the loop and write that name in place: ");
+    for (const struct stem_arg *a = x->args; a; a = a->next, last = &(*last)->next) {
+        *last = STEM_NEW(c->m->arena, struct stem_arg);
+        **last = *a;
+        for (uint32_t i = 0; i < r->n_inout; i++) {
+            const struct stem_x *base = stem_base_name(a->value);
+            if (r->inout[i] != a->value || !base || a->value->kind == STEM_X_NAME)
+                continue;
+            struct stem_x *named = STEM_NEW(c->m->arena, struct stem_x);
+            *named = *base;
+            named->id.name = stem_intern_printf(c->m->strings, "%s_part%u", stem_name(c->m, base->id.name), i);
+            (*last)->value = named;
+            stem_out_printf(&o, "%s = ", stem_name(c->m, named->id.name));
+            stem_x_print(a->value, c->m->strings, &o);
+            stem_out_str(&o, "; ");
+        }
+    }
+    stem_out_printf(&o, "repeat ... { %s = ", targets);
+    stem_x_print(&call, c->m->strings, &o);
+    stem_diag_help(c->m->diags, "%s; }", stem_out_text(&o));
+    stem_out_free(&o);
+}
+
 /* Fewer names than results: those of operands in place are forgotten easily. A part gets a name of its own: what it is a part of
  * would be bound to the part alone. */
 static void help_inout(struct stem_checker *c, const struct stem_stmt *s, const struct stem_results *r, uint32_t n)
 {
     struct stem_out o = {0};
     const struct stem_x *part = NULL;
+    enum part_use use = EACH_ITS_OWN;
     for (uint32_t i = 0; i < r->n_inout; i++) {
         const struct stem_x *base = stem_base_name(r->inout[i]);
         stem_out_printf(&o, "%s%s", i ? ", " : "", base ? stem_name(c->m, base->id.name) : "_");
         if (base && r->inout[i]->kind != STEM_X_NAME) {
+            enum part_use u = part_use(c, r->inout[i], base);
             stem_out_printf(&o, "_part%u", i);
             part = base;
+            use = u > use ? u : use;
         }
     }
     const struct stem_ast_target *t = s->targets;
     for (uint32_t i = r->n_inout; i < r->n; i++, t = t && n == r->n - r->n_inout ? t->next : NULL)
         stem_out_printf(&o, ", %s", t && n == r->n - r->n_inout ? stem_name(c->m, t->id.name) : "_");
-    stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
-    if (part && c->repeats)
-        stem_diag_help(c->m->diags, "in a `repeat`, name the part before the loop and write that name in place: an iteration goes on "
-                                    "from what the last one left only under a name that the loop carries");
+    if (use == CARRIED)
+        help_carried(c, s->expr, r, stem_out_text(&o));
+    else if (use == SEVERAL_CARRIED)
+        stem_diag_help(c->m->diags, "an outer `repeat` writes these parts again: write the inner one out, and name each part before the outer");
+    else
+        stem_diag_help(c->m->diags, "the new versions of operands in place come first: %s = ...", stem_out_text(&o));
     if (part)
         stem_diag_help(c->m->diags, "'%s' itself stays what it was; only a call without results binds the whole of it anew",
                        stem_name(c->m, part->id.name));

@@ -67,6 +67,8 @@ struct stem_checker {
     struct stem_carries carries;
     bool learnt;              /* something was added to them */
     uint32_t repeats, eagers; /* around the statement */
+    const struct stem_stmt *loop; /* the innermost `repeat`; NULL: none */
+    uint32_t loop_names;          /* names that were bound before it */
     bool dim_branch;          /* within a `when` that a dim decides */
     bool returned;
     bool skipped; /* a branch that these consts do not take: not checked */

@@ -160,6 +160,7 @@ static bool attr_number(struct stem_checker *c, const struct stem_attr_def *def,
         return false;
     }
     if (def->type == STEM_ATTR_TYPE_FLOAT && n.kind != STEM_NUM_BOOL) {
+        stem_warn_rounding(&c->eval, a->value);
         if (!stem_num_plain(c->eval.dims, n, &is_int, &out->i, &out->f))
             out->f = 1; /* known when expanding */
         return true;

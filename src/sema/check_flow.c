@@ -115,6 +115,8 @@ void stem_check_when(struct stem_checker *c, const struct stem_stmt *s)
     struct stem_num n = stem_eval(&c->eval, s->expr);
     if (n.kind == STEM_NUM_INT || n.kind == STEM_NUM_FLOAT)
         stem_error(c->m->diags, STEM_E_NOT_A_CONST, s->expr->span, "a condition is a comparison, not a number");
+    if (n.kind == STEM_NUM_BOOL)
+        stem_warn_rounding_condition(&c->eval, s->expr);
     int truth = n.kind == STEM_NUM_BOOL ? n.truth : -1;
     if (truth >= 0 && !mentions_dim(c, s->expr)) {
         c->skipped |= (truth ? s->other : s->body) != NULL;
@@ -237,9 +239,15 @@ void stem_check_repeat(struct stem_checker *c, const struct stem_stmt *s)
             stem_error(c->m->diags, STEM_E_REDEFINED, s->index.span, "'%s' is already a value",
                        stem_name(c->m, s->index.name));
     }
+    const struct stem_stmt *outer = c->loop;
+    uint32_t outer_names = c->loop_names;
     c->repeats++;
+    c->loop = s;
+    c->loop_names = base;
     stem_check_statements(c, s->body, false);
     c->repeats--;
+    c->loop = outer;
+    c->loop_names = outer_names;
     c->indices.v.len = n_index;
     carry(c, s, base);
 }

@@ -472,6 +472,7 @@ static struct stem_num const_value(const struct stem_eval *e, uint32_t index, st
     }
     m->const_depth--;
     c->value = c->override && v.kind != STEM_NUM_BAD ? overridden(m, c, v) : v;
+    c->rounding = v.kind == STEM_NUM_INT && !c->override ? stem_rounding(&own, c->item->value) : NULL;
     c->state = STEM_DONE;
     return c->value;
 }
@@ -505,5 +506,6 @@ void stem_eval_consts(struct stem_module *m, const struct stem_override *overrid
     for (uint32_t i = 0; i < n; i++)
         apply_override(m, &overrides[i]);
     for (uint32_t i = 0; i < m->consts.len; i++)
-        const_value(&e, i, m->consts.at[i].item->id.span);
+        if (const_value(&e, i, m->consts.at[i].item->id.span).kind == STEM_NUM_FLOAT && !m->consts.at[i].override)
+            stem_warn_rounding(&e, m->consts.at[i].item->value);
 }

@@ -63,6 +63,7 @@ struct stem_module_const {
     enum { STEM_TODO, STEM_DOING, STEM_DONE } state;
     struct stem_num value;
     const char *override;
+    const struct stem_x *rounding; /* of an integer: a division that rounds down; NULL: none */
 };
 
 /* Whose memory a value is in; ordered from what a body may do most with to least. */
@@ -121,6 +122,14 @@ bool stem_is_const(const struct stem_eval *e, const struct stem_x *x);
 bool stem_is_number_function(const char *name);
 void stem_eval_consts(struct stem_module *m, const struct stem_override *overrides, uint32_t n);
 bool stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n);
+
+/* ---- divisions of whole numbers that round (rounding.c) ---- */
+
+/* The first one in x, whose value is an integer; NULL: none. */
+const struct stem_x *stem_rounding(const struct stem_eval *e, const struct stem_x *x);
+/* Warns of those in x, a number that is used as a float, or a condition. */
+void stem_warn_rounding(const struct stem_eval *e, const struct stem_x *x);
+void stem_warn_rounding_condition(const struct stem_eval *e, const struct stem_x *x);
 
 /* ---- types (type.c) ---- */
 

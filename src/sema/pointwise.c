@@ -65,6 +65,8 @@ static enum stem_dtype constant(struct walk *w, const struct stem_x *x)
         stem_error(w->e->diags, STEM_E_NOT_A_TENSOR, x->span, "a comparison is no number");
     if (n.kind == STEM_NUM_BAD || n.kind == STEM_NUM_BOOL)
         return fail(w);
+    if (w->e->checker)
+        stem_warn_rounding(w->e, x);
     if (!stem_num_plain(w->e->dims, n, &is_int, &i, &f))
         f = 1; /* depends on a dim: known when expanding */
     if (!stem_num_fits_f32(w->e, x, f))

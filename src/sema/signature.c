@@ -2,6 +2,7 @@
  *
  * Signatures: parameters, results, modes, and how a kernel is launched.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,11 +99,18 @@ static bool cxx_keyword(const char *name)
     return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text);
 }
 
-/* Macros of the headers that every kernel is compiled with: a parameter of that name would vanish. */
+/* Macros of the headers that every kernel is compiled with: a parameter of that name would vanish. Which ones CUDA's headers have
+ * changes with their version, what they begin with does not. */
 static bool is_macro(const char *name)
 {
+    static const char *const begin[] = {"CUDA", "CU_", "NV_", "STEM_"};
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (!strncmp(name, begin[i], strlen(begin[i])))
+            return true;
+    if (!strncmp(name, "cuda", 4) && isupper((unsigned char)name[4]))
+        return true;
     static const char *const words[] = {"EOF", "FLT_MAX", "FLT_MIN", "HUGE_VAL", "INFINITY", "INT_MAX", "INT_MIN", "NAN", "NULL"};
-    return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text) || !strncmp(name, "STEM_", 5);
+    return bsearch(name, words, sizeof words / sizeof *words, sizeof *words, by_text);
 }
 
 /* Operands and scalars are parameters of the CUDA C function that a body becomes. */
@@ -115,10 +123,11 @@ static void kernel_names(struct stem_module *m, const struct stem_ast_param *p)
                        "'%s' is a keyword of CUDA C++, which the body is written in", name);
         else if (is_macro(name))
             stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
-                       "'%s' is a macro where the body is compiled: give it another name", name);
-        else if (!strncmp(name, "__", 2))
+                       "'%s' is, or may be, a macro where the body is compiled: give it another name", name);
+        else if (!strncmp(name, "__", 2) || (name[0] == '_' && isupper((unsigned char)name[1])))
             stem_error(m->diags, STEM_E_KERNEL_NAME, p->id.span,
-                       "'%s' begins with two underscores, as CUDA C++'s own names do", name);
+                       "'%s' begins with %s, as CUDA C++'s own names do", name,
+                       name[1] == '_' ? "two underscores" : "an underscore and a capital");
     }
 }
 
@@ -226,6 +235,8 @@ void stem_check_scalar(const struct stem_eval *e, const struct stem_ast_param *p
     }
     if (n.kind == STEM_NUM_FLOAT && n.known && !stem_num_fits_f32(e, x, n.f))
         return;
+    if (real)
+        stem_warn_rounding(e, x);
     int64_t low, high;
     stem_dim_bounds(e->dims, n.i, &low, &high);
     if (n.kind == STEM_NUM_INT && !strcmp(type, "i32") && (low < INT32_MIN || high > INT32_MAX))
