@@ -17,6 +17,7 @@ struct stem_parse {
     uint32_t pos;               /* of the scanner: offset behind the last token */
     uint32_t mark;              /* where the comment, string or body that is being scanned began */
     uint32_t braces;            /* open ones within a body */
+    uint32_t raw, raw_len;      /* a body's raw string: its quote, and how long its mark is */
     struct stem_out string;     /* string constant under construction */
     struct stem_ident last_name; /* if the token before the last one was a name: it, for "did you mean" */
     struct stem_ident this_name;

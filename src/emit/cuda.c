@@ -23,6 +23,7 @@ struct kernel {
     uint32_t threads;    /* inline: largest block */
     uint32_t max_smem;
     bool waits;
+    bool includes; /* inline: its body has an #include */
     uint32_t early;
     bool ahead;
     uint32_t header[STEM_MAX_HEADERS]; /* indices into headers */
@@ -101,6 +102,16 @@ uint32_t stem_cuda_builtin(struct stem_cuda *u, const struct stem_lowered *l)
     return k->index;
 }
 
+static bool has_include(const char *body)
+{
+    struct stem_directives d = stem_directives_of(body, strlen(body));
+    bool found = false;
+    while (!found && stem_directive_next(&d))
+        found = !strncmp(stem_out_text(&d.word), "include", 7);
+    stem_directives_free(&d);
+    return found;
+}
+
 uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, const struct stem_decl *d,
                           uint32_t threads, uint32_t smem)
 {
@@ -114,6 +125,7 @@ uint32_t stem_cuda_inline(struct stem_cuda *u, const struct stem_program *p, con
         k->params = stem_arena_strdup(u->arena, d->params);
         k->body = stem_arena_strdup(u->arena, d->body);
         k->waits = d->waits;
+        k->includes = has_include(d->body);
         if (p->source && d->body_span.begin != UINT32_MAX) {
             k->path = stem_arena_strdup(u->arena, p->source->path);
             struct stem_place begin = stem_source_place(p->source, d->body_span.begin);
@@ -243,9 +255,11 @@ static void print_kernel(const struct kernel *k, const char *name, struct stem_o
     stem_out_printf(o, "// ---- end of %s ----\n", k->name);
 }
 
+/* Bodies with an #include come last: the macros of what they include are known to nobody, and go on to the end of the unit. */
 static int by_name(const void *a, const void *b)
 {
-    return strcmp((*(struct kernel *const *)a)->name, (*(struct kernel *const *)b)->name);
+    const struct kernel *k = *(struct kernel *const *)a, *l = *(struct kernel *const *)b;
+    return k->includes != l->includes ? k->includes - l->includes : strcmp(k->name, l->name);
 }
 
 static void print_header(const struct stem_cuda *u, uint32_t i, struct stem_out *o)
