@@ -43,17 +43,6 @@ static void printed(struct host *h, const char *w, struct stem_out *o)
     stem_out_free(o);
 }
 
-enum { MOST_NAME = 64 };
-
-bool stem_host_name_ok(const char *name)
-{
-    size_t n = 0;
-    for (; name[n]; n++)
-        if (!(isalpha((unsigned char)name[n]) || (n && (name[n] == '_' || isdigit((unsigned char)name[n])))))
-            return false;
-    return n > 0 && n <= MOST_NAME;
-}
-
 static const char *upper(struct stem_arena *a, const char *name)
 {
     char *s = stem_arena_strdup(a, name);
@@ -62,11 +51,9 @@ static const char *upper(struct stem_arena *a, const char *name)
     return s;
 }
 
-/* A dim as a parameter: words in capitals cannot meet a keyword or another parameter. */
 static const char *dim_param(const struct host *h, uint32_t i)
 {
-    const char *d = h->p->dims[i];
-    return isupper((unsigned char)d[0]) ? d : stem_arena_printf(h->arena, "%s_", d);
+    return stem_host_dim(h->arena, h->p->dims[i]);
 }
 
 static void dim_words(struct host *h)
@@ -193,7 +180,8 @@ static void extern_words(struct host *h)
 {
     struct stem_out o = {0};
     for (uint32_t i = 0; i < h->p->n_externs; i++)
-        stem_out_printf(&o, "%s    %s_extern_fn *%s; /* called by the program */", i ? "\n" : "", h->name, h->p->externs[i].name);
+        stem_out_printf(&o, "%s    %s_extern_fn *%s; /* called by the program */", i ? "\n" : "", h->name,
+                        stem_host_member(h->arena, h->p->externs[i].name));
     printed(h, "extern_members", &o);
     word(h, "externs", h->p->n_externs ? "" : NULL);
     number(h, "n_externs", h->p->n_externs);
@@ -340,10 +328,11 @@ static bool sort_buckets(struct host *h)
 
 static const char *refused(const struct host *h)
 {
-    if (strlen(h->name) > MOST_NAME)
-        return "the name is longer than 64 characters, and every identifier begins with it";
     if (!stem_host_name_ok(h->name))
-        return "the name is not one that C identifiers may begin with";
+        return strlen(h->name) > 64 ? "the name is longer than 64 characters, and every identifier begins with it"
+                                    : "the name is not one that C identifiers may begin with";
+    if (stem_host_name_taken(h->name))
+        return stem_host_name_taken(h->name);
     if (!h->p->n_variants || !h->p->n_external)
         return "the program has no tensors: there is nothing to call";
     if (h->options->embed == STEM_HOST_CUBIN && h->p->n_kernels && !h->options->n_cubins)

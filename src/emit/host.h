@@ -52,6 +52,13 @@ void stem_host_files_free(struct stem_host_files *files);
 /* A name that identifiers may begin with: a letter, then letters, digits and _; at most 64 characters. */
 bool stem_host_name_ok(const char *name);
 
+/* Why identifiers or files cannot begin with it, though they could otherwise; NULL: they can. */
+const char *stem_host_name_taken(const char *name);
+struct stem_arena;
+/* What a dim is called as a parameter, and an extern function as a member of the options. */
+const char *stem_host_dim(struct stem_arena *a, const char *dim);
+const char *stem_host_member(struct stem_arena *a, const char *name);
+
 /* ---- host_tables.c ---- */
 
 struct stem_host_limits {

@@ -201,8 +201,10 @@ static void print_externs(const struct tables *t)
     }
     stem_out_printf(t->o, "};\n\nstatic %s_extern_fn *extern_function(const struct %s_options *o, uint32_t i)\n{\n    switch (i) {\n",
                     t->name, t->name);
+    struct stem_arena *a = stem_arena_new();
     for (uint32_t i = 0; i < t->p->n_externs; i++)
-        stem_out_printf(t->o, "    case %u: return o->%s;\n", i, t->p->externs[i].name);
+        stem_out_printf(t->o, "    case %u: return o->%s;\n", i, stem_host_member(a, t->p->externs[i].name));
+    stem_arena_free(a);
     stem_out_str(t->o, "    default: return NULL;\n    }\n}\n\n");
 }
 

@@ -1,7 +1,7 @@
 # Emitted C: compiled by the host's compiler and run under the stand-in driver.
 EXTRA_DIST += %D%/adapter.c
-dist_check_SCRIPTS += %D%/embed.sh
-TESTS += %D%/embed.sh
+dist_check_SCRIPTS += %D%/embed.sh %D%/names.sh
+TESTS += %D%/embed.sh %D%/names.sh
 if HAVE_CUNIT
 EMIT_RIG = %D%/emitted.h %D%/programs.h %D%/rig.c %D%/rig.h tests/fakecuda/plan_builtin.c tests/fakecuda/plan_runner.c \
 	tests/fakecuda/plan_runner.h
