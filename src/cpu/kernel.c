@@ -141,7 +141,7 @@ static void print_undefs(const char *kernel, const char *text, size_t len, struc
         if (in_name(*at)) {
             name = in_name(at[-1]) ? name : at;
             behind = at + 1;
-        } else if (name && (*at == ',' || *at == ')') && strncmp(name, "stem_", 5)) {
+        } else if (name && (*at == ',' || *at == ')') && strncmp(name, "stem_", 5) && !word_at(name, text, "defined")) {
             stem_out_str(o, "#undef ");
             stem_out_bytes(o, name, (size_t)(behind - name));
             stem_out_char(o, '\n');

@@ -373,9 +373,39 @@ static inline float __frcp_rn(float x) { return 1.0f / x; }
 static inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-static inline int __float2int_rn(float x) { return (int)std::nearbyint(x); }
-static inline int __float2int_rz(float x) { return (int)x; }
+
+/* To integers, as cvt has it: what is beyond the range is its limit; NaN is 0 from f32 to 32 bits, else the highest bit. (A cast
+ * does so on a GPU, too, and here it does not.) */
+template <typename I, typename F> static inline I stem_whole(F x)
+{
+    const I top = (I)((I)1 << (8 * sizeof(I) - 1)), least = I(-1) < I(0) ? top : I(0), most = (I)~least;
+    const F end = std::ldexp(F(1), 8 * (int)sizeof(I) - (I(-1) < I(0) ? 1 : 0)); /* the first that is too large */
+    if (x != x)
+        return sizeof(F) == 4 && sizeof(I) == 4 ? I(0) : top;
+    return x >= end ? most : x <= (F)least ? least : (I)x;
+}
+#define STEM_TO_WHOLE(I, F, name)                                                            \
+    static inline I __##name##_rn(F x) { return stem_whole<I>(std::nearbyint(x)); }          \
+    static inline I __##name##_rz(F x) { return stem_whole<I>(std::trunc(x)); }              \
+    static inline I __##name##_ru(F x) { return stem_whole<I>(std::ceil(x)); }               \
+    static inline I __##name##_rd(F x) { return stem_whole<I>(std::floor(x)); }
+STEM_TO_WHOLE(int, float, float2int)
+STEM_TO_WHOLE(unsigned, float, float2uint)
+STEM_TO_WHOLE(long long, float, float2ll)
+STEM_TO_WHOLE(unsigned long long, float, float2ull)
+STEM_TO_WHOLE(int, double, double2int)
+STEM_TO_WHOLE(unsigned, double, double2uint)
+STEM_TO_WHOLE(long long, double, double2ll)
+STEM_TO_WHOLE(unsigned long long, double, double2ull)
 static inline float __int2float_rn(int x) { return (float)x; }
+static inline float __uint2float_rn(unsigned x) { return (float)x; }
+static inline float __ll2float_rn(long long x) { return (float)x; }
+static inline float __ull2float_rn(unsigned long long x) { return (float)x; }
+static inline double __int2double_rn(int x) { return x; }
+static inline double __uint2double_rn(unsigned x) { return x; }
+static inline double __ll2double_rn(long long x) { return (double)x; }
+static inline double __ull2double_rn(unsigned long long x) { return (double)x; }
+static inline float __double2float_rn(double x) { return (float)x; }
 static inline unsigned __float_as_uint(float x) { return stem_bits(x); }
 static inline int __float_as_int(float x) { return (int)stem_bits(x); }
 static inline float __uint_as_float(unsigned x) { return stem_from_bits(x); }

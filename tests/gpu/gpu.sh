@@ -108,6 +108,7 @@ check "$SRCDIR/tests/gpu/packed_ops.stem" --dim T=4,24,40 --compare=cpu
 check "$SRCDIR/tests/gpu/format_ops.stem" --chaos --poison
 check "$SRCDIR/tests/gpu/norm_ops.stem" --dim T=1,4,16,70 --compare=cpu
 check "$SRCDIR/tests/gpu/norm_ops.stem" --chaos --poison
+check "$SRCDIR/tests/gpu/conversions.stem" --compare=cpu
 # Products by cuBLASLt, however few tokens.
 for by in capture nodes record eager; do
     check "$SRCDIR/tests/gpu/products.stem" --dim T=1,17,128,300 --matmul=cublaslt --by=$by --poison
