@@ -84,6 +84,11 @@ void stem_cli_explain_streams(const struct stem_compiled *c, const struct stem_o
 /* Position of `arg` in a NULL-terminated list; a usage error that names them, or the nearest, if it is not there. */
 int stem_cli_word(struct argp_state *state, const char *arg, const char *what, const char *const *words);
 
+/* argp_parse, with mistakes in options told by this program. */
+void stem_cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
+/* A mistake in the command line: says it and how to get help, and ends the program with STEM_EXIT_USAGE. */
+_Noreturn void stem_cli_usage(const struct argp_state *state, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* "mainstem: error: ..." on stderr. */
 void stem_cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Writes a whole file, atomically (by rename); false after an error message. */

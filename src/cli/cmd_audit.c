@@ -30,6 +30,6 @@ static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
 int stem_cmd_audit(int argc, char **argv)
 {
     struct stem_cli_inject i = {.mode = "audit,measure"};
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &i);
+    stem_cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &i);
     return stem_cli_inject_run(&i);
 }

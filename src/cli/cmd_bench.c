@@ -53,14 +53,14 @@ static void parse_ways(struct bench_options *o, const char *list, struct argp_st
                 o->way[k] = known = true;
         const char *near = stem_nearest(one, names, BENCH_KINDS + 1);
         if (!known)
-            argp_error(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "",
+            stem_cli_usage(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "",
                        near ? "'?" : "");
     }
     uint32_t n = 0;
     for (uint32_t k = 0; k < BENCH_KINDS; k++)
         n += o->way[k];
     if (!n)
-        argp_error(state, "--ways wants at least one");
+        stem_cli_usage(state, "--ways wants at least one");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -75,7 +75,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_SEED: {
         unsigned long n = strtoul(arg, &end, 10);
         if (*end || end == arg || (key == OPT_ITERS && (n < 1 || n > 100000)))
-            argp_error(state, "--iters and --seed take numbers, not '%s'", arg);
+            stem_cli_usage(state, "--iters and --seed take numbers, not '%s'", arg);
         if (key == OPT_ITERS)
             o->iters = (uint32_t)n;
         else
@@ -134,7 +134,7 @@ int stem_cmd_bench(int argc, char **argv)
     stem_cli_compile_init(&o.compile);
     for (uint32_t k = 0; k < BENCH_KINDS; k++)
         o.way[k] = true;
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stem_cli_parse(&argp, argc, argv, 0, &o);
     for (uint32_t k = 0; k < BENCH_KINDS; k++) {
         b.n_ways += o.way[k];
         b.first = o.way[k] && b.first == BENCH_KINDS ? k : b.first;

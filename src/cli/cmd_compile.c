@@ -42,7 +42,7 @@ static uint32_t parse_emit(struct argp_state *state, const char *list)
         while (i < sizeof kinds / sizeof *kinds && (strlen(kinds[i]) != len || strncmp(p, kinds[i], len)))
             i++;
         if (i == sizeof kinds / sizeof *kinds)
-            argp_error(state, "--emit knows plan, cuda, cubin, dot and trace, not '%.*s'", (int)len, p);
+            stem_cli_usage(state, "--emit knows plan, cuda, cubin, dot and trace, not '%.*s'", (int)len, p);
         all |= 1U << i;
         p += len;
         if (!*p)
@@ -62,7 +62,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_EMIT: c->emit |= parse_emit(state, arg); return 0;
     case ARGP_KEY_END:
         if (c->emit && !c->dir)
-            argp_error(state, "--emit needs -o DIR");
+            stem_cli_usage(state, "--emit needs -o DIR");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -150,7 +150,7 @@ int stem_cmd_compile(int argc, char **argv)
 {
     struct compile c = {0};
     stem_cli_compile_init(&c.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &c);
+    stem_cli_parse(&argp, argc, argv, 0, &c);
     int status;
     struct stem_compiled *r = stem_cli_compile(&c.compile, &status);
     if (r && r->plan) {

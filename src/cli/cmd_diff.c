@@ -40,13 +40,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_TO:
         if (*arg != '-' || !arg[1] || !strcmp(arg, "--")) /* it would be taken for a file, or for nothing */
-            argp_error(state, "--to takes an option, dashes and value included, such as --to=--matmul=own, not '%s'", arg);
+            stem_cli_usage(state, "--to takes an option, dashes and value included, such as --to=--matmul=own, not '%s'", arg);
         d->to_words = stem_xrealloc(d->to_words, (d->n_to + 2) * sizeof *d->to_words);
         d->to_words[d->n_to++] = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (d->n == 2)
-            argp_error(state, "two files, not more");
+            stem_cli_usage(state, "two files, not more");
         d->path[d->n++] = arg;
         stem_cli_reads(arg);
         return 0;
@@ -54,7 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (d->n == 1 && d->n_to)
             d->path[d->n++] = d->path[0];
         if (d->n < 2)
-            argp_error(state, d->n ? "with what? A second file, or --to=OPTION" : "which two plans?");
+            stem_cli_usage(state, d->n ? "with what? A second file, or --to=OPTION" : "which two plans?");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -160,7 +160,7 @@ static void parse_to(struct diff_args *d, int argc, char **argv)
         words[n++] = d->to_words[i];
     words[n] = NULL;
     stem_cli_compile_init(&again.compile);
-    argp_parse(&argp, n, words, 0, NULL, &again);
+    stem_cli_parse(&argp, n, words, 0, &again);
     d->to = again.compile;
     free(again.to_words);
     free(words);
@@ -170,7 +170,7 @@ int stem_cmd_diff(int argc, char **argv)
 {
     struct diff_args d = {0};
     stem_cli_compile_init(&d.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &d);
+    stem_cli_parse(&argp, argc, argv, 0, &d);
     parse_to(&d, argc, argv);
     struct stem_arena *arena = stem_arena_new();
     struct side a = {0}, b = {0};

@@ -43,7 +43,7 @@ static void add_arch(struct emit *e, struct argp_state *state, uint32_t sm)
         if (e->sm[k] == sm)
             return;
     if (e->n_sm == MAX_ARCHS)
-        argp_error(state, "--arch takes %d architectures at most", MAX_ARCHS);
+        stem_cli_usage(state, "--arch takes %d architectures at most", MAX_ARCHS);
     for (; i > 0 && e->sm[i - 1] > sm; i--)
         e->sm[i] = e->sm[i - 1];
     e->sm[i] = sm;
@@ -63,9 +63,9 @@ static void parse_archs(struct emit *e, struct argp_state *state, const char *li
         size_t len = strcspn(p, ",");
         unsigned long sm = strncmp(p, "sm_", 3) == 0 ? strtoul(p + 3, &end, 10) : 0;
         if (end != p + len || sm > 999)
-            argp_error(state, "--arch takes names like sm_90, separated by commas, not '%.*s'", (int)len, p);
+            stem_cli_usage(state, "--arch takes names like sm_90, separated by commas, not '%.*s'", (int)len, p);
         if (sm < 80)
-            argp_error(state, "--arch takes sm_80 or later, not '%.*s'", (int)len, p);
+            stem_cli_usage(state, "--arch takes sm_80 or later, not '%.*s'", (int)len, p);
         add_arch(e, state, (uint32_t)sm);
         p += len;
         if (!*p)
@@ -80,7 +80,7 @@ static enum stem_host_embed parse_embed(struct argp_state *state, const char *ar
     for (int i = 0; i < 3; i++)
         if (!strcmp(arg, words[i]))
             return (enum stem_host_embed)i;
-    argp_error(state, "--embed knows cubin, source and none, not '%s'", arg);
+    stem_cli_usage(state, "--embed knows cubin, source and none, not '%s'", arg);
     return STEM_HOST_NONE;
 }
 
@@ -94,14 +94,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_ARCHS: parse_archs(e, state, arg); return 0;
     case OPT_NAME:
         if (!stem_host_name_ok(arg))
-            argp_error(state, "--name takes a letter, then letters, digits and _ (64 at most), not '%s'", arg);
+            stem_cli_usage(state, "--name takes a letter, then letters, digits and _ (64 at most), not '%s'", arg);
+        if (stem_host_name_taken(arg))
+            stem_cli_usage(state, "--name cannot be '%s': %s", arg, stem_host_name_taken(arg));
         e->o.name = arg;
         return 0;
     case ARGP_KEY_END:
         if (!e->dir)
-            argp_error(state, "-o DIR is missing");
+            stem_cli_usage(state, "-o DIR is missing");
         if (e->n_sm > 1 && e->o.embed != STEM_HOST_CUBIN)
-            argp_error(state, "several architectures need --embed=cubin");
+            stem_cli_usage(state, "several architectures need --embed=cubin");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -169,7 +171,7 @@ static int emit(struct emit *e, const struct stem_plan *plan)
     int status = e->o.embed == STEM_HOST_CUBIN ? compile_kernels(e, plan) : STEM_EXIT_OK;
     if (!status && !stem_emit_host(plan, &e->o, &files, &why)) {
         stem_cli_error("%s cannot be written as C: %s", plan->name, why);
-        if (!e->o.name && !stem_host_name_ok(plan->name))
+        if (!e->o.name && (!stem_host_name_ok(plan->name) || stem_host_name_taken(plan->name)))
             fputs("  --name=NAME gives another one\n", stderr);
         status = STEM_EXIT_INPUT;
     }
@@ -188,7 +190,7 @@ int stem_cmd_emit(int argc, char **argv)
 {
     struct emit e = {.o = {.embed = STEM_HOST_CUBIN}};
     stem_cli_compile_init(&e.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &e);
+    stem_cli_parse(&argp, argc, argv, 0, &e);
     int status;
     struct stem_compiled *r = stem_cli_compile(&e.compile, &status);
     if (r && r->plan) {

@@ -24,12 +24,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (a->id)
-            argp_error(state, "one id at a time");
+            stem_cli_usage(state, "one id at a time");
         a->id = arg;
         return 0;
     case ARGP_KEY_END:
         if (!a->id && !a->all)
-            argp_error(state, "which diagnostic? for example STEM1001, or --all for a list");
+            stem_cli_usage(state, "which diagnostic? for example STEM1001, or --all for a list");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -67,7 +67,7 @@ static void print_filled(const char *text)
 int stem_cmd_explain(int argc, char **argv)
 {
     struct args a = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    stem_cli_parse(&argp, argc, argv, 0, &a);
     if (a.all) {
         const uint32_t *ids;
         uint32_t n = stem_diag_numbers(&ids);

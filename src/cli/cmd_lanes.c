@@ -36,17 +36,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_DRIVER:
         l->driver = stem_lane_driver_find(arg);
         if (!l->driver)
-            argp_error(state, "there is no model of driver '%s'", arg);
+            stem_cli_usage(state, "there is no model of driver '%s'", arg);
         return 0;
     case ARGP_KEY_ARG:
         if (l->path)
-            argp_error(state, "one file at a time ('%s' and '%s')", l->path, arg);
+            stem_cli_usage(state, "one file at a time ('%s' and '%s')", l->path, arg);
         l->path = arg;
         stem_cli_reads(arg);
         return 0;
     case ARGP_KEY_END:
         if (!l->path)
-            argp_error(state, "which file?");
+            stem_cli_usage(state, "which file?");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -139,7 +139,7 @@ static int report(const struct lanes_args *l, const struct stem_lane_cases *case
 int stem_cmd_lanes(int argc, char **argv)
 {
     struct lanes_args l = {0};
-    argp_parse(&argp, argc, argv, 0, NULL, &l);
+    stem_cli_parse(&argp, argc, argv, 0, &l);
     struct stem_arena *a = stem_arena_new();
     struct stem_lane_cases cases = {0};
     struct stem_plan *plan = NULL;

@@ -15,7 +15,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
     if (*only)
-        argp_error(state, "one operation at a time");
+        stem_cli_usage(state, "one operation at a time");
     *only = arg;
     return 0;
 }
@@ -68,7 +68,7 @@ static void print_op(const struct stem_op_def *d)
 int stem_cmd_ops(int argc, char **argv)
 {
     const char *only = NULL;
-    argp_parse(&argp, argc, argv, 0, NULL, &only);
+    stem_cli_parse(&argp, argc, argv, 0, &only);
     uint32_t n;
     const struct stem_op_def *const *all = stem_op_all(&n);
     const char *names[256];

@@ -31,6 +31,6 @@ static const struct argp argp = {options, parse, "-- COMMAND [ARG...]",
 int stem_cmd_relane(int argc, char **argv)
 {
     struct stem_cli_inject i = {.mode = "relane", .relane = true};
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &i);
+    stem_cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &i);
     return stem_cli_inject_run(&i);
 }

@@ -148,7 +148,7 @@ int stem_cmd_report(int argc, char **argv)
     static const char *const order[] = {"main-first", "in program order", "side-first"};
     struct report_args args = {0};
     stem_cli_compile_init(&args.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &args);
+    stem_cli_parse(&argp, argc, argv, 0, &args);
     int status;
     if (stem_cli_is_plan(args.compile.args.path)) {
         status = stem_cli_takes_plan(&args.compile) ? report_json(&args) : STEM_EXIT_USAGE;

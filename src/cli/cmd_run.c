@@ -61,7 +61,7 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
     errno = 0;
     unsigned long long n = strtoull(arg, &end, 10);
     if (errno || end == arg || *end || *arg == '-' || n < low || n > high)
-        argp_error(state, "%s takes a number from %llu to %llu, not '%s'", what, (unsigned long long)low,
+        stem_cli_usage(state, "%s takes a number from %llu to %llu, not '%s'", what, (unsigned long long)low,
                    (unsigned long long)high, arg);
     return n;
 }
@@ -146,7 +146,7 @@ int stem_cmd_run(int argc, char **argv)
 {
     struct stem_run r = {.iters = 20, .warmup = 3, .seed = 1};
     stem_cli_compile_init(&r.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &r);
+    stem_cli_parse(&argp, argc, argv, 0, &r);
     int status = STEM_EXIT_USAGE;
     if (r.device == STEM_RUN_AUTO && r.orders)
         r.device = STEM_RUN_CPU; /* who asks for orders means that device */

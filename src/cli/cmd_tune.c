@@ -40,7 +40,7 @@ static uint32_t number(struct argp_state *state, const char *arg, const char *wh
     errno = 0;
     unsigned long n = strtoul(arg, &end, 10);
     if (errno || end == arg || *end || *arg == '-' || n > high)
-        argp_error(state, "%s takes a number from 0 to %u, not '%s'", what, high, arg);
+        stem_cli_usage(state, "%s takes a number from 0 to %u, not '%s'", what, high, arg);
     return (uint32_t)n;
 }
 
@@ -218,7 +218,7 @@ int stem_cmd_tune(int argc, char **argv)
     struct stem_rt_error err;
     int status = STEM_EXIT_USAGE;
     stem_cli_compile_init(&o.compile);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stem_cli_parse(&argp, argc, argv, 0, &o);
     g.seed = o.seed;
     char *path = o.output ? strdup(o.output) : stem_cli_costs_path();
     struct stem_costs *costs = is_sensible(&o) ? stem_cli_costs_read(path, true, &status) : NULL;

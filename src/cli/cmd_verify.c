@@ -91,7 +91,7 @@ int stem_cmd_verify(int argc, char **argv)
 {
     struct stem_cli_compile c;
     stem_cli_compile_init(&c);
-    argp_parse(&argp, argc, argv, 0, NULL, &c);
+    stem_cli_parse(&argp, argc, argv, 0, &c);
     int status = STEM_EXIT_USAGE;
     if (!stem_cli_whole(&c)) {
         /* said already */

@@ -5,13 +5,9 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 
@@ -96,7 +92,7 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
     if (shift)
         end++;
     if (errno || end == arg || *end || *arg == '-' || n > UINT64_MAX >> shift || (n <<= shift) < low || n > high)
-        argp_error(state, "%s takes a number from %llu to %llu, not '%s'%s", what, (unsigned long long)low,
+        stem_cli_usage(state, "%s takes a number from %llu to %llu, not '%s'%s", what, (unsigned long long)low,
                    (unsigned long long)high, arg, high > UINT32_MAX ? " (suffixes K, M, G)" : "");
     return n;
 }
@@ -112,7 +108,7 @@ int stem_cli_word(struct argp_state *state, const char *arg, const char *what, c
     for (size_t i = 0, len = 0; i < n && len < sizeof all; i++)
         len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
     const char *near = stem_nearest(arg, words, n);
-    argp_error(state, "%s does not know '%s'%s%s%s", what, arg, near ? "; did you mean '" : "; it takes ", near ? near : all,
+    stem_cli_usage(state, "%s does not know '%s'%s%s%s", what, arg, near ? "; did you mean '" : "; it takes ", near ? near : all,
                near ? "'?" : "");
     return 0;
 }
@@ -134,7 +130,7 @@ static void check_step(struct argp_state *state, const char *what, const char *n
     for (uint32_t i = 0; i < n && len < 64; i++)
         names[len++] = all[i]->name;
     const char *near = stem_nearest(name, names, len);
-    argp_error(state, "%s: no pass is called '%s'%s%s%s (--list-passes lists them)", what, name,
+    stem_cli_usage(state, "%s: no pass is called '%s'%s%s%s (--list-passes lists them)", what, name,
                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
@@ -188,7 +184,7 @@ static error_t parse_steps(int key, char *arg, struct argp_state *state, struct 
     case OPT_FROM: c->args.from_ir = stem_cli_word(state, arg, "--from", kinds) == 1; return 0;
     case OPT_PASSES: /* STEM2003 names one that does not exist */
         if (!arg[strspn(arg, ",")])
-            argp_error(state, "--passes wants at least one (--list-passes lists them)");
+            stem_cli_usage(state, "--passes wants at least one (--list-passes lists them)");
         c->args.passes = arg;
         return 0;
     case OPT_STOP:
@@ -258,7 +254,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_DIM: c->dims = append(c->dims, &c->args.n_dims, arg); return 0;
     case ARGP_KEY_ARG:
         if (c->args.path)
-            argp_error(state, "one file at a time ('%s' and '%s')", c->args.path, arg);
+            stem_cli_usage(state, "one file at a time ('%s' and '%s')", c->args.path, arg);
         c->args.path = arg;
         stem_cli_reads(arg);
         return 0;
@@ -268,7 +264,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             exit(STEM_EXIT_OK);
         }
         if (!c->args.path)
-            argp_error(state, "which file? (- for standard input)");
+            stem_cli_usage(state, "which file? (- for standard input)");
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -315,98 +311,4 @@ const char *stem_cli_count(uint64_t n)
         *--s = (char)('0' + n % 10);
     }
     return s;
-}
-
-/* ---- what a command reads, it does not write ---- */
-
-static struct {
-    dev_t device;
-    ino_t node;
-} inputs[64];
-static uint32_t n_inputs;
-
-void stem_cli_reads(const char *path)
-{
-    struct stat s;
-    if (n_inputs < sizeof inputs / sizeof *inputs && strcmp(path, "-") && !stat(path, &s) && S_ISREG(s.st_mode)) {
-        inputs[n_inputs].device = s.st_dev;
-        inputs[n_inputs++].node = s.st_ino;
-    }
-}
-
-static bool is_input(const char *path)
-{
-    struct stat s;
-    for (uint32_t i = stat(path, &s) ? n_inputs : 0; i < n_inputs; i++)
-        if (inputs[i].device == s.st_dev && inputs[i].node == s.st_ino) {
-            stem_cli_error("'%s' is what this command reads: it is not overwritten", path);
-            return true;
-        }
-    return false;
-}
-
-bool stem_cli_can_write(const char *path)
-{
-    if (is_input(path))
-        return false;
-    char dir[PATH_MAX] = ".";
-    struct stat there;
-    const char *slash = strrchr(path, '/');
-    bool exists = !stat(path, &there), special = exists && !S_ISREG(there.st_mode);
-    if (slash) /* "/x" is in "/" */
-        snprintf(dir, sizeof dir, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    errno = exists && S_ISDIR(there.st_mode) ? EISDIR : 0;
-    if (!errno && !access(special ? path : dir, special ? W_OK : W_OK | X_OK))
-        return true;
-    stem_cli_error("cannot write '%s': %s", path, strerror(errno));
-    return false;
-}
-
-bool stem_cli_write(const char *path, const void *data, size_t len)
-{
-    char temp[PATH_MAX], end[32] = "";
-    struct stat there;
-    if (is_input(path))
-        return false;
-    bool exists = !stat(path, &there), special = exists && !S_ISREG(there.st_mode); /* /dev/null is not to be replaced */
-    if (exists && S_ISDIR(there.st_mode)) {
-        stem_cli_error("cannot write '%s': %s", path, strerror(EISDIR));
-        return false;
-    }
-    if (!special)
-        snprintf(end, sizeof end, ".tmp%ld", (long)getpid());
-    if ((size_t)snprintf(temp, sizeof temp, "%s%s", path, end) >= sizeof temp) {
-        stem_cli_error("the path '%s' is too long", path);
-        return false;
-    }
-    void (*before)(int) = signal(SIGXFSZ, SIG_IGN); /* a file too large is an error like any other; the signal would leave `temp` */
-    FILE *f = fopen(temp, "wb");
-    bool fine = f && fwrite(data, 1, len, f) == len;
-    fine = f && !fclose(f) && fine && (special || !rename(temp, path));
-    signal(SIGXFSZ, before);
-    if (!fine) {
-        stem_cli_error("cannot write '%s': %s", path, strerror(errno));
-        if (!special)
-            unlink(temp);
-    }
-    return fine;
-}
-
-bool stem_cli_make_directory(const char *path)
-{
-    struct stat there;
-    char parent[PATH_MAX] = "";
-    if (!mkdir(path, 0777) || errno == EEXIST)
-        return true;
-    int why = errno;
-    size_t len = strlen(path);
-    while (len && path[len - 1] == '/')
-        len--;
-    while (len && path[len - 1] != '/')
-        len--;
-    snprintf(parent, sizeof parent, "%.*s", (int)(len > 1 ? len - 1 : len), path);
-    bool alone = why == ENOENT && *parent && stat(parent, &there) && errno == ENOENT;
-    stem_cli_error("cannot make the directory '%s': %s%s%s", path, alone ? "there is no '" : strerror(why), alone ? parent : "",
-                   alone ? "' that it could be in" : "");
-    return false;
 }

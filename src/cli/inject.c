@@ -32,7 +32,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         char *end;
         unsigned long n = strtoul(arg, &end, 10);
         if (*end || end == arg || *arg == '-' || n == 0 || n > UINT32_MAX)
-            argp_error(state, "--max-nodes takes a number above 0, not '%s'", arg);
+            stem_cli_usage(state, "--max-nodes takes a number above 0, not '%s'", arg);
         i->max_nodes = arg;
         return 0;
     }
@@ -41,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         i->command = state->argv + state->next;
         state->next = state->argc;
         return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "which command?"); return 0;
+    case ARGP_KEY_NO_ARGS: stem_cli_usage(state, "which command?"); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

@@ -47,7 +47,9 @@ static int unknown(const char *word)
         names[i] = commands[i].name;
     const char *near = stem_nearest(word, names, N_COMMANDS);
     size_t len = strlen(word);
-    if (near)
+    if (*word == '-')
+        stem_cli_error("a command comes before the option '%s'; `mainstem --help` lists them", word);
+    else if (near)
         stem_cli_error("unknown command '%s'; did you mean '%s'?", word, near);
     else if (len > 5 && !strcmp(word + len - 5, ".stem"))
         stem_cli_error("'%s' is a file, a command comes first: mainstem compile %s", word, word);

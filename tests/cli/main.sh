@@ -23,7 +23,21 @@ expect 2 "did you mean 'compile'" complie $moe
 expect 2 'a command comes first: mainstem compile' $moe
 expect 2 'which file' compile
 expect 2 'one file at a time' compile $moe $moe
-expect 2 "unrecognized option '--oder" compile $moe --oder=x
+expect 2 "^mainstem: error: unknown option '--oder'; did you mean '--order'\?$" compile $moe --oder=x
+expect 2 "^mainstem: error: unknown option '--nope'$" compile --nope
+expect 2 '^      = help: `mainstem compile --help` lists what it takes$' compile --nope
+expect 2 "^mainstem: error: unknown option '-quiet'; did you mean '--quiet'" compile $moe -quiet
+expect 2 "^mainstem: error: unknown option '-Z'$" compile $moe -Z
+expect 2 "^mainstem: error: '--d' may be --device or --define" run $moe --d=cpu
+expect 2 '^mainstem: error: --device needs a value: --device=KIND$' run $moe --dev
+expect 2 '^mainstem: error: -o needs a value: -o DIR$' compile $moe -qo
+expect 2 '^mainstem: error: --quiet takes no value, and .3. was given$' compile $moe --quiet=3
+expect 2 '^mainstem: error: unknown option .--nope.$' diff $moe --to=--nope
+expect 2 '^mainstem: error: unknown option .--nope.$' relane --nope -- true
+expect 2 "^mainstem: error: a command comes before the option '--nope'" --nope
+expect 2 '^mainstem: error: which file' compile --
+expect 0 '^Usage: mainstem run' run --help --nope
+expect 0 'remark' compile "$SRCDIR/tests/cases/c02_needless_fork.stem" -qDPIN=1 --rem # a value behind its letter, none where none is needed, a name cut short
 expect 2 "did you mean 'main-first'" compile $moe --order=main-frist
 expect 2 'takes a number from 1 to 32' compile $moe --max-streams=0
 expect 2 "no pass is called 'evnets'; did you mean 'events'" compile $moe --stop-after=evnets

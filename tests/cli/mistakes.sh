@@ -68,6 +68,44 @@ cmp -s "$work/own.stem" "$work/kept" && cmp -s "$work/own.json" "$work/own/own.p
 expect 0 '' run --device=cpu "$work/own.stem" --save="$work/own.st"
 expect 0 '' run --device=cpu "$work/own.stem" --save="$work/own.st" # a file of an earlier run is overwritten
 
+# ---- a run that is killed while it writes leaves nothing behind ----
+cat >"$work/kill.c" <<'EOF'
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+/* What is written to a file ends the program, and so does giving it its name. */
+ssize_t write(int fd, const void *data, size_t n)
+{
+    struct stat s;
+    if (!fstat(fd, &s) && S_ISREG(s.st_mode) && getenv("KILL"))
+        raise(SIGKILL);
+    return syscall(SYS_write, fd, data, n);
+}
+int rename(const char *from, const char *to)
+{
+    if (strstr(to, "kept") && getenv("KILL"))
+        raise(SIGKILL);
+    return (int)syscall(SYS_rename, from, to);
+}
+EOF
+if ${CC:-cc} -shared -fPIC -o "$work/kill.so" "$work/kill.c" 2>"$work/out"; then
+    for round in new over; do
+        n=$((n + 1))
+        {
+            KILL=1 ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0:detect_leaks=0" LD_PRELOAD=$work/kill.so \
+                "$MAINSTEM" report "$work/own.stem" -o "$work/kept.html" >"$work/out" 2>&1
+            status=$?
+        } 2>"$work/said" # the shell says that it was killed
+        [ $status = 137 ] || wrong "it was not killed: $(cat "$work/out")"
+        [ "$(cd "$work" && echo kept.html*)" = "$([ $round = new ] && echo 'kept.html*' || echo kept.html)" ] || wrong "a killed run left $(cd "$work" && echo kept.html*)"
+        expect 0 '' report "$work/own.stem" -o "$work/kept.html"
+    done
+fi
+
 # ---- no plan; no cache ----
 for command in compile emit; do
     expect 2 'there is no plan after --passes=streams: nothing was written' $command "$work/own.stem" --passes=streams -o "$work/none"
@@ -243,6 +281,42 @@ printf '%s\n' 'module own;' 'kernel k(in M_PI: f32[4], in SIZE_MAX: f32[4], out 
     'model net(x: f32[4]) -> f32[4] { return k(exp(x * 0.0), exp(x * 0.0)); }' >"$work/own.stem"
 expect 0 'output .* min 6 max 6' run --device=cpu "$work/own.stem"
 [ -n "$nvrtc" ] && expect 0 '' compile -q "$work/own.stem" -o "$work/x"
+
+# ... and like what is a type, a function or a variable where they are compiled.
+printf '%s\n' 'module own;' 'kernel k(in errno: f32[4], in blockIdx: f32[4], in half: f32[4], out printf: f32[4]; main: i32 = 2, defined: i32 = 1, stem_wait: i32 = 1,' \
+    ' stem_slot: i32 = 1, warpSize: i32 = 1, std: i32 = 1, size_t: i32 = 1, linux: i32 = 1, cuda: i32 = 1, memcpy: i32 = 1) grid(1) block(4)' \
+    '{{ printf[threadIdx.x] = errno[threadIdx.x] + blockIdx[0] * half[0] + main + defined + stem_wait + stem_slot + warpSize + std + size_t + linux + cuda + memcpy; }}' \
+    'model net(x: f32[4]) -> f32[4] { return k(exp(x * 0.0), x, x); }' >"$work/own.stem"
+expect 0 'output out: ' run --device=cpu "$work/own.stem"
+[ -n "$nvrtc" ] && expect 0 '' compile -q "$work/own.stem" -o "$work/x"
+
+# Raw strings: what is in one is neither a brace nor a quote.
+cat >"$work/raw.stem" <<'EOF'
+module raw;
+kernel a(in x: f32[4], out y: f32[4]) grid(1) block(4)
+{{
+    const char *s = R"(}} { " ' /* // )", *t = R"x(}}
+)" }} )x", *u = u8R"ab(})a")ab";
+    auto w = LR"(}})";
+    y[threadIdx.x] = x[threadIdx.x] + sizeof(R"({{)") + sizeof(R"x(}})x") + s[0] + t[0] + (int)w[0] + u[0] - 4 * '}';
+}}
+model m(x: f32[4]) -> f32[4] { return a(x * 0.0); }
+EOF
+expect 0 'output .* min 6 max 6' run --device=cpu "$work/raw.stem"
+[ -n "$nvrtc" ] && expect 0 '' compile -q "$work/raw.stem" -o "$work/x"
+printf 'kernel a(out y: f32[4]) grid(1) block(4) {{ R"x(}} )" }} }}\nmodel m() -> f32[4] { return a(); }\n' >"$work/raw.stem"
+expect 1 'raw.stem:1:42: error: this CUDA body has no end' compile "$work/raw.stem"
+
+# Macros that bodies include reach those alone that include, too: they come last.
+printf '%s\n' 'module own;' 'kernel a(out y: f32[4]) grid(1) block(4) {{' '#include <math_constants.h>' ' y[threadIdx.x] = 1; }}' \
+    'kernel b(in x: f32[4], out y: f32[4]) grid(1) block(4) {{ y[threadIdx.x] = x[threadIdx.x]; }}' 'model m() -> f32[4] { return silu(b(a())); }' >"$work/own.stem"
+expect 0 '' compile -q "$work/own.stem" -o "$work/x" --emit=cuda
+n=$((n + 1))
+[ "$(sed -n 's/^\/\/ ---- kernel \(stem_[a-z]*_[a-z]*\).*/\1/p' "$work/x/own.cu" | tail -n 2 | tr '\n' ' ')" = 'stem_user_b stem_user_a ' ] ||
+    wrong "the kernel that includes is not last: $(grep -- '---- kernel' "$work/x/own.cu")"
+
+# Conversions to integers are the GPU's at their limits, too.
+expect 0 'output wrong: i32\[8\] min 0 max 0' run --device=cpu "$SRCDIR/tests/gpu/conversions.stem"
 
 # A name whose bytes are no UTF-8: they are shown as '?', in #line directives, too.
 kernel 'y[i] = x[i]'
