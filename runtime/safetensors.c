@@ -37,7 +37,7 @@ uint64_t stem_safetensors_bits(const char *dtype)
 
 /* ---- opening ---- */
 
-static enum stem_status map_file(struct stem_shard *f, struct stem_rt_error *err)
+static enum stem_status map_file(struct stem_shard *f, bool named_by_index, struct stem_rt_error *err)
 {
     struct stat st;
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
@@ -45,7 +45,8 @@ static enum stem_status map_file(struct stem_shard *f, struct stem_rt_error *err
         int why = errno;
         if (fd >= 0)
             close(fd);
-        return stem_fail(err, STEM_E_FILE, "cannot open '%.200s': %s", f->path, strerror(why));
+        return stem_fail(err, STEM_E_FILE, "cannot open '%.200s'%s: %s", f->path,
+                         named_by_index ? ", which the checkpoint's index names" : "", strerror(why));
     }
     if (!S_ISREG(st.st_mode) || st.st_size < 8) {
         close(fd);
@@ -102,13 +103,17 @@ static enum stem_status read_tensor(const struct stem_shard *f, const char *name
     if (json_array_size(span) != 2 || !json_is_integer(first) || !json_is_integer(last))
         return bad_tensor(f, name, "has no data_offsets of two integers", err);
     json_int_t from = json_integer_value(first), end = json_integer_value(last);
-    if (from < 0 || end < from || (uint64_t)end > f->bytes - f->data)
-        return bad_tensor(f, name, "lies outside of the file", err);
+    if (from < 0 || end < from)
+        return bad_tensor(f, name, "has data_offsets that are no span", err);
+    if ((uint64_t)end > f->bytes - f->data)
+        return stem_fail(err, STEM_E_FORMAT, "%.200s: tensor '%.200s' lies outside of the file: it ends at byte %llu of %llu; was it cut short?",
+                         f->path, name, (unsigned long long)end + f->data, (unsigned long long)f->bytes);
     t->bytes = (uint64_t)(end - from);
     t->data = f->map + f->data + from;
     uint64_t bits = stem_safetensors_bits(t->dtype);
     if (bits && elements * bits / 8 != t->bytes)
-        return bad_tensor(f, name, "does not have as many bytes as its shape and dtype need", err);
+        return stem_fail(err, STEM_E_FORMAT, "%.200s: tensor '%.200s' does not have as many bytes as its shape and dtype need: %llu, not %llu",
+                         f->path, name, (unsigned long long)t->bytes, (unsigned long long)(elements * bits / 8));
     return STEM_OK;
 }
 
@@ -118,8 +123,8 @@ static enum stem_status read_header(struct stem_shard *f, struct stem_rt_error *
     for (int i = 7; i >= 0; i--)
         len = len << 8 | f->map[i];
     if (len > f->bytes - 8 || len > MAX_HEADER)
-        return stem_fail(err, STEM_E_FORMAT, "'%.200s' is not a .safetensors file: its header does not fit into it",
-                         f->path);
+        return stem_fail(err, STEM_E_FORMAT, "'%.200s' is not a .safetensors file, or was cut short: its header does not fit into it, with %llu bytes of %llu",
+                         f->path, (unsigned long long)len, (unsigned long long)f->bytes);
     json_error_t e;
     f->header = json_loadb((const char *)f->map + 8, len, JSON_REJECT_DUPLICATES, &e);
     if (!json_is_object(f->header))
@@ -151,7 +156,8 @@ static enum stem_status check_spans(const struct stem_shard *f, struct stem_safe
         if (data < at)
             return stem_fail(err, STEM_E_FORMAT, "%.200s: tensors '%.200s' and '%.200s' overlap", f->path, t[i - 1].name, t[i].name);
         if (data > at)
-            break;
+            return stem_fail(err, STEM_E_FORMAT, "%.200s: the bytes from %llu to %llu of its data belong to no tensor", f->path,
+                             (unsigned long long)(at - f->map - f->data), (unsigned long long)(data - f->map - f->data) - 1);
         at = data + t[i].bytes;
     }
     return at == end ? STEM_OK
@@ -163,7 +169,7 @@ static enum stem_status check_spans(const struct stem_shard *f, struct stem_safe
 static enum stem_status read_shard(struct stem_safetensors *f, uint32_t i, struct stem_rt_error *err)
 {
     struct stem_shard *shard = &f->shards[i];
-    enum stem_status s = map_file(shard, err);
+    enum stem_status s = map_file(shard, f->index != NULL, err);
     if (!s)
         s = read_header(shard, err);
     if (s)

@@ -234,9 +234,9 @@ static int run_plans(void *user, struct stem_cpu_watch *watch)
             strcmp(plan->name, "dual_stream_moe") ? "" : ": -D SETS=2 -D HIDDEN=512 -D EXPERTS=32 -D TOPK=4 -D INTER=64");
         return STEM_EXIT_WORLD;
     }
-    if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights)))
+    if (r->n_weights && !(files = stem_weights_open(r->weights, r->n_weights, plan->source)))
         return STEM_EXIT_WORLD;
-    bool fine = !r->n_inputs || (inputs = stem_weights_open(r->inputs, r->n_inputs));
+    bool fine = !r->n_inputs || (inputs = stem_weights_open(r->inputs, r->n_inputs, plan->source));
     if (fine && ((files && !stem_weights_cover(files, &plan->variants[0])) ||
                  (inputs && !stem_weights_fit(inputs, &plan->variants[0])))) {
         fine = false;

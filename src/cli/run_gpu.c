@@ -19,7 +19,7 @@ static bool load_weights(struct stem_gpu *g, uint32_t variant, const struct stem
                          int *status)
 {
     const struct stem_plan_variant *v = &g->many.plan->variants[variant];
-    struct stem_weights *files = r->n_weights ? stem_weights_open(r->weights, r->n_weights) : NULL;
+    struct stem_weights *files = r->n_weights ? stem_weights_open(r->weights, r->n_weights, g->many.plan->source) : NULL;
     bool fine = !r->n_weights || files;
     if (!fine)
         *status = STEM_EXIT_WORLD;
@@ -143,7 +143,7 @@ static int run_with_inputs(struct stem_gpu *g, const struct stem_run *r, const s
     int status = STEM_EXIT_INPUT;
     if (!stem_run_saves_one(r, g->many.plan))
         return STEM_EXIT_USAGE;
-    if (r->n_inputs && !(inputs = stem_weights_open(r->inputs, r->n_inputs)))
+    if (r->n_inputs && !(inputs = stem_weights_open(r->inputs, r->n_inputs, g->many.plan->source)))
         return STEM_EXIT_WORLD;
     g->inputs = inputs;
     g->save = r->save;

@@ -16,14 +16,14 @@
 
 struct stem_weights {
     struct stem_safetensors **file, *all; /* all: of several, what a weight is looked up in */
-    const char *const *paths;
+    const char *const *paths, *source;
     uint32_t n;
 };
 
-struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n)
+struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n, const char *source)
 {
     struct stem_weights *w = stem_xmalloc(sizeof *w);
-    *w = (struct stem_weights){.file = stem_xmalloc(n * sizeof(struct stem_safetensors *)), .paths = paths, .n = n};
+    *w = (struct stem_weights){.file = stem_xmalloc(n * sizeof(struct stem_safetensors *)), .paths = paths, .source = source, .n = n};
     memset(w->file, 0, n * sizeof *w->file);
     for (uint32_t i = 0; i < n; i++) {
         struct stem_rt_error err;
@@ -49,13 +49,31 @@ void stem_weights_close(struct stem_weights *w)
     free(w);
 }
 
+/* What is wrong between a file and the declaration of b, which is where it can be mended. */
+static void misfit(const struct stem_weights *w, const struct stem_plan_buffer *b, const struct stem_rt_error *err)
+{
+    const char *help = "";
+    if (err->status == STEM_E_WRONG_DTYPE)
+        help = "nothing is converted while it is loaded: declare it as the file has it, and convert it where it is used, as in f32(w)";
+    else if (err->status == STEM_E_WRONG_SHAPE)
+        help = "its sizes are those of the declaration here: change them, or set a const that they use with -D NAME=VALUE";
+    else if (err->status == STEM_E_MISSING && b->from)
+        help = "the text behind its type says which tensors it is; without one it is the tensor of its own name, or random";
+    if (b->line && w->source)
+        fprintf(stderr, "%s:%u: error: %s\n", w->source, (unsigned)b->line, err->message);
+    else
+        stem_cli_error("%s", err->message);
+    if (*help)
+        fprintf(stderr, "      = help: %s\n", help);
+}
+
 bool stem_weights_load(const struct stem_weights *w, const struct stem_plan_buffer *b, void *to, bool *found)
 {
     struct stem_rt_error err = {0};
     /* A weight that says where it is must be there; others may be made up. */
     enum stem_status s = stem_safetensors_read(w->all ? w->all : w->file[0], b, b->from != NULL, to, found, &err);
     if (s)
-        stem_cli_error("%s", err.message);
+        misfit(w, b, &err);
     return !s;
 }
 
@@ -92,14 +110,23 @@ static const char *list(struct stem_arena *a, const struct names *names, const c
     return names->n > MOST ? stem_arena_printf(a, "%s and %u more", text, names->n - MOST) : text;
 }
 
-/* "; the nearest to 'W' of FILE is 'w'" for the first tensor that is nearly called like one of the names, or "". */
-static const char *nearest(const struct stem_weights *w, struct stem_arena *a, const struct names *names)
+static bool is_among(const struct names *names, const char *name)
+{
+    for (uint32_t i = 0; names && i < names->n; i++)
+        if (!strcmp(names->at[i], name))
+            return true;
+    return false;
+}
+
+/* "; the nearest to 'W' of FILE is 'w'" for the first tensor that is nearly called like one of the names, or "". Those of the names in
+ * `met` are spoken for. */
+static const char *nearest(const struct stem_weights *w, struct stem_arena *a, const struct names *names, const struct names *met)
 {
     for (uint32_t k = 0; k < w->n; k++) {
         uint32_t n;
         const struct stem_safetensor *t = stem_safetensors_list(w->file[k], &n);
         for (uint32_t i = 0; i < n; i++) {
-            const char *near = stem_nearest(t[i].name, names->at, names->n);
+            const char *near = is_among(met, t[i].name) ? NULL : stem_nearest(t[i].name, names->at, names->n);
             if (near)
                 return stem_arena_printf(a, "; the nearest to '%s' of %s is '%s'", t[i].name, w->paths[k], near);
         }
@@ -147,7 +174,7 @@ bool stem_weights_fit(const struct stem_weights *w, const struct stem_plan_varia
         warn_of_strangers(w, v, a);
     else
         stem_cli_error("no tensor of --input is an input or a state of the program; it has: %s%s", list(a, &names, ""),
-                       nearest(w, a, &names));
+                       nearest(w, a, &names, NULL));
     stem_arena_free(a);
     return fit;
 }
@@ -185,11 +212,11 @@ bool stem_weights_cover(const struct stem_weights *w, const struct stem_plan_var
     }
     if (fine && missing.n == all.n) {
         stem_cli_error("no tensor of --weights is a weight of the program; it has: %s%s", list(a, &all, ""),
-                       nearest(w, a, &all));
+                       nearest(w, a, &all, NULL));
         fine = false;
     } else if (fine && missing.n) {
-        fprintf(stderr, "mainstem: note: %u of %u weights are from %s; the others are random: %s\n", all.n - missing.n,
-                all.n, w->n == 1 ? w->paths[0] : "the files of --weights", list(a, &missing, "'"));
+        fprintf(stderr, "mainstem: note: %u of %u weights are from %s; the others are random: %s%s\n", all.n - missing.n,
+                all.n, w->n == 1 ? w->paths[0] : "the files of --weights", list(a, &missing, "'"), nearest(w, a, &missing, &all));
     }
     stem_arena_free(a);
     return fine;

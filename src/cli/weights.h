@@ -12,8 +12,9 @@
 
 struct stem_weights;
 
-/* Opens and checks all files; NULL after an error message. Tensors of later files win. `paths` must stay. */
-struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n);
+/* Opens and checks all files; NULL after an error message. Tensors of later files win. `paths` must stay, and so must `source`,
+ * where the program declares what they hold (NULL: unknown). */
+struct stem_weights *stem_weights_open(const char *const *paths, uint32_t n, const char *source);
 void stem_weights_close(struct stem_weights *w); /* NULL is fine */
 /* Copies a weight to `to` (b->bytes bytes; NULL: only checks): the tensor of its name, or those that the program says. None of them: true,
  * *found false. Of another shape or dtype, a part of them, or none though the program says which: false after an error

@@ -1,6 +1,6 @@
 # The command line as a user meets it, without a GPU.
-TESTS += %D%/bench_tables.sh %D%/cpu_cache.sh %D%/docs.sh %D%/main.sh %D%/mistakes.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh %D%/tensors.sh %D%/tutorial.sh
-EXTRA_DIST += %D%/expect.sh %D%/bench_tables.sh %D%/cpu_cache.sh %D%/cpu_cache.sh %D%/docs.sh %D%/tutorial.sh %D%/tutorial.py %D%/tensors.sh %D%/tensors.py %D%/tensors.stem %D%/main.sh %D%/mistakes.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh %D%/data/parts.stem %D%/data/layers.dot %D%/data/layers.out
+TESTS += %D%/bench_tables.sh %D%/cpu_cache.sh %D%/docs.sh %D%/main.sh %D%/mistakes.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh %D%/tensors.sh %D%/tutorial.sh %D%/weights.sh
+EXTRA_DIST += %D%/expect.sh %D%/weights.sh %D%/bench_tables.sh %D%/cpu_cache.sh %D%/cpu_cache.sh %D%/docs.sh %D%/tutorial.sh %D%/tutorial.py %D%/tensors.sh %D%/tensors.py %D%/tensors.stem %D%/main.sh %D%/mistakes.sh %D%/lanes.sh %D%/models.sh %D%/relane.sh %D%/data/parts.stem %D%/data/layers.dot %D%/data/layers.out
 
 # Measuring under the stand-in driver, which a preloaded shim gives the kernels of plans.
 check_LTLIBRARIES += libtune_shim.la
