@@ -55,7 +55,7 @@ result $? 'each graph of a file is reported'
 status 2 'which file'
 status 2 'one file at a time' a b
 status 2 "no model of driver '9'" --driver=9 "$data/layers.dot"
-status 2 'nrecognized option' --no-such-option
+status 2 'unknown option' --no-such-option
 status 3 'cannot open' /no/such/file
 status 3 'cannot write' --dot=/no/such/directory/x.dot "$data/layers.dot"
 

@@ -112,6 +112,10 @@ UNIT_TESTS += %D%/test_verify
 %C%_test_verify_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/prop
 %C%_test_verify_LDADD = $(UNIT_LDADD)
 
+UNIT_TESTS += %D%/test_explain
+%C%_test_explain_SOURCES = %D%/test_explain.c %D%/front.h %D%/unit.h
+%C%_test_explain_LDADD = $(UNIT_LDADD)
+
 UNIT_TESTS += %D%/test_front
 %C%_test_front_SOURCES = %D%/test_front.c %D%/front.h %D%/unit.h
 %C%_test_front_LDADD = $(UNIT_LDADD)

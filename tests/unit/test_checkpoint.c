@@ -358,7 +358,7 @@ static void shards(void)
         /* `both` is in two files: the index says which one counts. */
         {"{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\",\"both\":\"1.safetensors\"}}", STEM_OK, 3, ""},
         {"{\"weight_map\":{\"b\":\"1.safetensors\"}}", STEM_E_FORMAT, 0, "tensor 'b' is not in '1.safetensors', where the index has it"},
-        {"{\"weight_map\":{\"a\":\"3.safetensors\"}}", STEM_E_FILE, 0, "/3.safetensors': No such file"},
+        {"{\"weight_map\":{\"a\":\"3.safetensors\"}}", STEM_E_FILE, 0, "/3.safetensors', which the checkpoint's index names: No such file"},
         {"{\"weight_map\":{\"a\":\"../1.safetensors\"}}", STEM_E_FORMAT, 0, "tensor 'a' is in no file beside the index"},
         {"{\"weight_map\":{\"a\":\"..\"}}", STEM_E_FORMAT, 0, "no file beside the index"},
         {"{\"weight_map\":{\"a\":\"\"}}", STEM_E_FORMAT, 0, "no file beside the index"},
