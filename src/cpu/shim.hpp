@@ -374,14 +374,14 @@ static inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 static inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 
-/* To integers, as cvt has it: what is beyond the range is its limit; NaN is 0 from f32 to 32 bits, else the highest bit. (A cast
+/* To integers, as cvt has it: what is beyond the range is its limit; NaN is 0 but from f64 or to 64 bits, where it is the highest bit. (A cast
  * does so on a GPU, too, and here it does not.) */
 template <typename I, typename F> static inline I stem_whole(F x)
 {
     const I top = (I)((I)1 << (8 * sizeof(I) - 1)), least = I(-1) < I(0) ? top : I(0), most = (I)~least;
     const F end = std::ldexp(F(1), 8 * (int)sizeof(I) - (I(-1) < I(0) ? 1 : 0)); /* the first that is too large */
     if (x != x)
-        return sizeof(F) == 4 && sizeof(I) == 4 ? I(0) : top;
+        return sizeof(F) == 4 && sizeof(I) <= 4 ? I(0) : top;
     return x >= end ? most : x <= (F)least ? least : (I)x;
 }
 #define STEM_TO_WHOLE(I, F, name)                                                            \
@@ -397,6 +397,18 @@ STEM_TO_WHOLE(int, double, double2int)
 STEM_TO_WHOLE(unsigned, double, double2uint)
 STEM_TO_WHOLE(long long, double, double2ll)
 STEM_TO_WHOLE(unsigned long long, double, double2ull)
+STEM_TO_WHOLE(short, float, half2short)
+STEM_TO_WHOLE(unsigned short, float, half2ushort)
+STEM_TO_WHOLE(int, float, half2int)
+STEM_TO_WHOLE(unsigned, float, half2uint)
+STEM_TO_WHOLE(long long, float, half2ll)
+STEM_TO_WHOLE(unsigned long long, float, half2ull)
+STEM_TO_WHOLE(short, float, bfloat162short)
+STEM_TO_WHOLE(unsigned short, float, bfloat162ushort)
+STEM_TO_WHOLE(int, float, bfloat162int)
+STEM_TO_WHOLE(unsigned, float, bfloat162uint)
+STEM_TO_WHOLE(long long, float, bfloat162ll)
+STEM_TO_WHOLE(unsigned long long, float, bfloat162ull)
 static inline float __int2float_rn(int x) { return (float)x; }
 static inline float __uint2float_rn(unsigned x) { return (float)x; }
 static inline float __ll2float_rn(long long x) { return (float)x; }

@@ -328,8 +328,13 @@ static struct stem_sval call(struct stem_checker *c, const struct stem_x *x)
         return r.v[0];
     stem_error(c->m->diags, STEM_E_RESULT_COUNT, x->span, "'%s' has %u results; one is needed here",
                stem_name(c->m, x->id.name), r.n);
-    if (r.n > 1)
-        stem_diag_help(c->m->diags, "bind them to names first: a, b = %s(...);", stem_name(c->m, x->id.name));
+    if (r.n > 1) {
+        struct stem_out o = {0};
+        for (uint32_t i = 0; i < r.n; i++)
+            stem_out_printf(&o, r.n > 26 ? "%sr%u" : "%s%c", i ? ", " : "", r.n > 26 ? i : 'a' + i);
+        stem_diag_help(c->m->diags, "bind them to names first: %s = %s(...);", stem_out_text(&o), stem_name(c->m, x->id.name));
+        stem_out_free(&o);
+    }
     return bad;
 }
 

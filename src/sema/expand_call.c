@@ -43,6 +43,32 @@ static void note_version(struct stem_expander *x, struct stem_value_id v)
 
 /* ---- writing in place ---- */
 
+/* The innermost `repeat` around `at`; NULL: none. */
+static const struct stem_stmt *loop_around(const struct stem_stmt *s, struct stem_span at)
+{
+    for (; s; s = s->next) {
+        if (at.begin < s->span.begin || at.begin >= s->span.end)
+            continue;
+        const struct stem_stmt *in = loop_around(s->body, at);
+        in = in ? in : loop_around(s->other, at);
+        return in || s->kind != STEM_S_REPEAT ? in : s;
+    }
+    return NULL;
+}
+
+/* The op that wrote v's memory last is of the same text: an iteration before this one was it. */
+static bool by_iteration(const struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
+{
+    uint32_t by = x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].newest_by;
+    if (by >= x->p->ops.len || !loop_around(x->m->callables.at[x->callable].item->body, e->span))
+        return false;
+    const struct stem_op *op = &x->p->ops.at[by];
+    for (uint32_t i = 0; i < op->n_in; i++)
+        if (op->operands[i].span.begin == e->span.begin && op->operands[i].mode == STEM_MODE_INOUT)
+            return true;
+    return false;
+}
+
 static void stale(struct stem_expander *x, const struct stem_x *e, struct stem_value_id v)
 {
     const struct stem_x *base = stem_base_name(e);
@@ -55,7 +81,13 @@ static void stale(struct stem_expander *x, const struct stem_x *e, struct stem_v
     }
     stem_error(x->diags, STEM_E_STALE_WRITE, e->span,
                "this is a version that was overwritten in place before, and its memory cannot hold both");
-    if (base)
+    if (base && by_iteration(x, e, v) && e == base)
+        stem_diag_help(x->diags, "the next iteration goes on from what this one binds the same name to: %s = f(inout %s)", name, name);
+    else if (base && by_iteration(x, e, v))
+        stem_diag_help(x->diags, "the next iteration goes on from a part that has a name from before: p = %s[...]; repeat ... { p = f(inout p); }", name);
+    else if (base && e == base && x->p->buffers.at[stem_value_at(x->p, v)->tensor.buffer].parted)
+        stem_diag_help(x->diags, "parts of it were written under other names: a call without results, f(inout %s[...]);, binds '%s' anew", name, name);
+    else if (base)
         stem_diag_help(x->diags, "go on from the new version: n = f(inout %s), then g(inout n)", name);
 }
 

@@ -316,7 +316,7 @@ n=$((n + 1))
     wrong "the kernel that includes is not last: $(grep -- '---- kernel' "$work/x/own.cu")"
 
 # Conversions to integers are the GPU's at their limits, too.
-expect 0 'output wrong: i32\[8\] min 0 max 0' run --device=cpu "$SRCDIR/tests/gpu/conversions.stem"
+expect 0 'output wrong: i32\[12\] min 0 max 0' run --device=cpu "$SRCDIR/tests/gpu/conversions.stem"
 
 # A name whose bytes are no UTF-8: they are shown as '?', in #line directives, too.
 kernel 'y[i] = x[i]'

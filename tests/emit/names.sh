@@ -7,6 +7,7 @@ cuda=${CUDA_HOME:-/usr/local/cuda}
 [ -f "$cuda/include/cuda.h" ] || { echo 'skipped: no cuda.h, so emitted code cannot be compiled'; exit 77; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/names.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
+export MAINSTEM_CACHE=$dir/cache
 fail=0 n=0
 complain() { echo "FAIL  $*"; fail=1; }
 
@@ -66,5 +67,30 @@ x identifiers of the C library
 stem identifiers of the C library
 test CMake has a target
 END
+# Everything else may be called anything: it stands in strings, or behind a prefix.
+cat >"$dir/odd.stem" <<'END'
+module odd;
+dim int in 1..8 = 2;
+const NULL = 4;
+extern errno(inout x: f32[int, NULL]);
+kernel main(in x: f32[int, NULL], out y: f32[int, NULL]; n: i32 = int * NULL) grid(1) block(8) {{ if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }}
+kernel class(in x: f32[int, NULL], out y: f32[int, NULL]; n: i32 = int * NULL) grid(1) block(8) {{ if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x]; }}
+layer struct(blockIdx: f32[int, NULL]) -> (return_: f32[int, NULL]) { weight float: f32[NULL], stem_user_main: f32[NULL]; state __proto__: f32[int8, NULL]; x = blockIdx * float + stem_user_main; store(inout __proto__, x[0:1, :]); return main(x); }
+const int8 = 8;
+kernel store(inout s: f32[8, 4], in x: f32[1, 4]) grid(1) block(4) {{ s[threadIdx.x] = x[threadIdx.x]; }}
+layer constructor(threadIdx: f32[int, NULL]) -> f32[int, NULL] { weight hasOwnProperty: f32[NULL]; on toString { z = class(threadIdx); } on __proto__ resource valueOf { w = main(threadIdx); } return z * hasOwnProperty + w; }
+model cudaMalloc(NV_IS_HOST: f32[int, NULL]) -> (EOF: f32[int, NULL]) {
+  a = struct[0](NV_IS_HOST); b = constructor[1](a); constructor = constructor[2](b); prototype = constructor + exp(a);
+  return prototype;
+}
+END
+odd() { "$MAINSTEM" "$@" >"$dir/said" 2>&1 || complain "$*: $(cat "$dir/said")"; }
+odd compile -q "$dir/odd.stem" -o "$dir/odd" --emit=plan,cuda,dot,trace
+odd verify "$dir/odd.stem"
+odd report "$dir/odd.stem" -o "$dir/odd.html"
+odd run --device=cpu "$dir/odd.stem"
+if ls "$cuda"/lib64/libnvrtc.so* >/dev/null 2>&1; then odd compile -q "$dir/odd.stem" -o "$dir/odd"; fi
+odd emit "$dir/odd.stem" --dim int=1,2 --embed=source --name=zzz -o "$dir/out"
+compile zzz odd.stem
 echo "$n compilations"
 exit $fail
