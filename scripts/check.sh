@@ -5,6 +5,7 @@
 #   (no argument)   gcc: build with gcc and -Werror, make check
 #   --full          that, and all of these
 #   --full=LIST     these alone
+#     archs           every kernel for every architecture (make check: for sm_90)
 #     clang           the same with clang
 #     asan            address and undefined sanitizers
 #     tsan            thread sanitizer
@@ -21,7 +22,7 @@ set -u
 # shellcheck source=scripts/setup.sh
 . "$(dirname "$0")/setup.sh"
 
-all='clang asan tsan valgrind distcheck long fuzz'
+all='archs clang asan tsan valgrind distcheck long fuzz'
 phases=gcc
 for arg in "$@"; do
     case $arg in
@@ -99,6 +100,10 @@ sanitized() {
 }
 
 phase_gcc() { suite "$build" --enable-werror; }
+phase_archs() {
+    plain_build && step archs-build make -C "$build" -j"$JOBS" tests/unit/test_kernels &&
+        step archs env STEM_ALL_ARCHS=1 MAINSTEM_CACHE="$build/tests/cache" "$build/tests/unit/test_kernels"
+}
 phase_clang() { with_tools 'clang clang' && suite "$build-clang" --enable-werror CC=clang CXX=clang++; }
 phase_asan() { with_tools 'clang clang' && sanitized asan address,undefined; }
 phase_tsan() { with_tools 'clang clang' && sanitized tsan thread; }
@@ -111,7 +116,7 @@ phase_long() {
     local n=${LONG:-10}
     plain_build || return
     step long-build make -C "$build" -j"$JOBS" tests/prop/test_prop_pass tests/prop/test_values
-    step long-passes env STEM_SEEDS=$((1500 * n)) "$build/tests/prop/test_prop_pass"
+    step long-passes env STEM_SEEDS=$((1200 * n)) "$build/tests/prop/test_prop_pass"
     step long-values env VALUES_TEXTS=$((400 * n)) "$build/tests/prop/test_values"
     step long-proof env BUILDDIR="$build" SRCDIR="$top" PLANS=$((1500 * n)) PROGRAMS=$((400 * n)) "$top/tests/bench/proof.sh"
 }

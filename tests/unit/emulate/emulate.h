@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -74,6 +75,7 @@ struct emu_block {
     emu_barrier barrier, warpgroup[4];
     std::map<unsigned, emu_phases> phases;
 };
+enum { EMU_STACK = 48 << 10 };
 struct emu_thread {
     emu_dim thread, block;
     emu_block *owner;
@@ -83,7 +85,7 @@ struct emu_thread {
     int seen = 0;
     ucontext_t start;
     jmp_buf at;
-    std::vector<char> stack;
+    std::unique_ptr<char[]> stack; /* not cleared: that took a fifth of the time */
     std::vector<emu_copy> copies;
     int groups = 0;
     std::vector<std::function<void()>> products; /* of wgmma, in order, that have not happened yet */
@@ -150,7 +152,8 @@ inline void emu_launch(emu_dim grid, unsigned threads, unsigned cluster, size_t 
     for (unsigned y = 0; y < grid.y; y++)
         for (unsigned x = 0; x < grid.x; x += cluster) {
             emu.blocks.assign(cluster, emu_block());
-            emu.threads.assign(cluster * threads, emu_thread());
+            emu.threads.clear();
+            emu.threads.resize(cluster * threads);
             for (unsigned c = 0; c < cluster; c++) {
                 emu.blocks[c].smem.assign(smem + 16, (char)0xff);
                 emu.blocks[c].warps.resize(threads / 32);
@@ -161,10 +164,10 @@ inline void emu_launch(emu_dim grid, unsigned threads, unsigned cluster, size_t 
                 t.block = {x + i / threads, y, 0};
                 t.owner = &emu.blocks[i / threads];
                 t.warp = &t.owner->warps[i % threads / 32];
-                t.stack.resize(48 << 10);
+                t.stack.reset(new char[EMU_STACK]);
                 getcontext(&t.start);
-                t.start.uc_stack.ss_sp = t.stack.data();
-                t.start.uc_stack.ss_size = t.stack.size();
+                t.start.uc_stack.ss_sp = t.stack.get();
+                t.start.uc_stack.ss_size = EMU_STACK;
                 t.start.uc_link = nullptr;
                 makecontext(&t.start, emu_run, 0);
             }
@@ -319,6 +322,19 @@ inline float __int_as_float(int i)
 inline float __expf(float v)
 {
     return expf(v);
+}
+
+/* The value of an e4m3 code. */
+extern "C" float stem_e4m3_to_float(uint8_t bits);
+inline float emu_e4m3(unsigned code)
+{
+    static const std::vector<float> values = [] {
+        std::vector<float> v(256);
+        for (int i = 0; i < 256; i++)
+            v[i] = stem_e4m3_to_float((uint8_t)i);
+        return v;
+    }();
+    return values[code & 255];
 }
 
 #include "element.h"

@@ -5,10 +5,7 @@
 #ifndef STEM_TESTS_EMULATE_FORMATS_H
 #define STEM_TESTS_EMULATE_FORMATS_H
 
-extern "C" {
-float stem_e4m3_to_float(uint8_t bits);
-uint8_t stem_float_to_e4m3(float x);
-}
+extern "C" uint8_t stem_float_to_e4m3(float x);
 inline unsigned max(unsigned a, unsigned b)
 {
     return a > b ? a : b;
@@ -77,8 +74,8 @@ inline void stem_mma_f8(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, un
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 32; k++) {
             int owner = k % 16 / 4;
-            c[i] += stem_e4m3_to_float((uint8_t)(w->a[4 * g + owner][(i >> 1) + 2 * (k / 16)] >> 8 * (k % 4))) *
-                    stem_e4m3_to_float((uint8_t)(w->b[4 * (2 * t + (i & 1)) + owner][k / 16] >> 8 * (k % 4)));
+            c[i] += emu_e4m3((unsigned)(w->a[4 * g + owner][(i >> 1) + 2 * (k / 16)] >> 8 * (k % 4))) *
+                    emu_e4m3((unsigned)(w->b[4 * (2 * t + (i & 1)) + owner][k / 16] >> 8 * (k % 4)));
         }
     __syncwarp();
 }
@@ -116,7 +113,7 @@ inline unsigned stem_greater(unsigned a, unsigned b)
 }
 inline float2 stem_e4m3_two(unsigned codes)
 {
-    return {stem_e4m3_to_float((uint8_t)codes), stem_e4m3_to_float((uint8_t)(codes >> 8))};
+    return {emu_e4m3((unsigned)codes), emu_e4m3((unsigned)(codes >> 8))};
 }
 inline float2 stem_shared_floats(unsigned from)
 {

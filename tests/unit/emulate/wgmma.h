@@ -8,8 +8,6 @@
 
 #include "emulate/emulate.h"
 
-extern "C" float stem_e4m3_to_float(uint8_t bits);
-
 inline void stem_warpgroup_sync(int which)
 {
     emu_barrier &b = emu_self->owner->warpgroup[which];
@@ -91,7 +89,7 @@ inline float emu_code(stem_wgmma_matrix m, int r, int i)
     a ^= (a >> 7 & 7) << 4;
     if (a + 1 > emu_self->owner->smem.size() - 16)
         abort();
-    return stem_e4m3_to_float((uint8_t)emu_self->owner->smem[a]);
+    return emu_e4m3((uint8_t)emu_self->owner->smem[a]);
 }
 template <int N> void stem_wgmma_f8(float (&d)[N], stem_wgmma_matrix a, stem_wgmma_matrix b, int add)
 {
