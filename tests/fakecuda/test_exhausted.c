@@ -13,13 +13,13 @@
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
 void *__real_realloc(void *p, size_t bytes);
-/* Visible, since the linker wraps the references of shared libraries, too (those of a sanitizer). */
+/* Visible, since shared libraries (those of a sanitizer) call them, too. */
 #pragma GCC visibility push(default)
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *p, size_t bytes);
-#pragma GCC visibility pop
 int __lsan_is_turned_off(void);
+#pragma GCC visibility pop
 
 /* What a compilation held when it was ended is lost, as documented. */
 int __lsan_is_turned_off(void)
