@@ -21,10 +21,12 @@ static void fill(unsigned char *at, unsigned long long n, const struct stem_fill
         return;
     for (unsigned long long i = 0; i < n; i++) {
         unsigned code = stem_fill_element(r, i);
-        if (r->bits == 4)
-            at[i / 2] = (unsigned char)(i % 2 ? (at[i / 2] & 15) | code << 4 : code);
-        else
-            memcpy(at + i * (unsigned)r->bits / 8, &code, (unsigned)r->bits / 8);
+        switch (r->bits) { /* each its own copy: one whose length varies is a call */
+        case 4: at[i / 2] = (unsigned char)(i % 2 ? (at[i / 2] & 15) | code << 4 : code); break;
+        case 8: at[i] = (unsigned char)code; break;
+        case 16: memcpy(at + i * 2, &code, 2); break;
+        default: memcpy(at + i * 4, &code, 4); break;
+        }
     }
 }
 

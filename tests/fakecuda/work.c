@@ -101,8 +101,11 @@ static void run_memset(const CUDA_MEMSET_NODE_PARAMS *p)
         uint8_t *d = (uint8_t *)(uintptr_t)p->dst + y * p->pitch;
         if (!fakecuda_touch(d, row, false, "memset"))
             return;
-        for (size_t x = 0; x < p->width; x++)
-            memcpy(d + x * p->elementSize, &p->value, p->elementSize); /* little-endian, as the device is */
+        if (p->elementSize == 1) /* most, and of large buffers */
+            memset(d, (int)p->value, row);
+        else
+            for (size_t x = 0; x < p->width; x++)
+                memcpy(d + x * p->elementSize, &p->value, p->elementSize); /* little-endian, as the device is */
     }
 }
 
