@@ -119,6 +119,10 @@ up nt1 s3 w8 b264                  T=64    472.70 us  floor   484.40  x0.98
 nvfp4  up     384x7168    mt1 s3 w8 b2                     T=1    11.30 us  1400 GB/s  35.5 %   early   11.10 us  1420 GB/s  36.0 %
 nvfp4  up     384x7168    mt1 s4 w8 b2                     T=1    12.30 us  1400 GB/s  33.5 %   early   13.10 us  1420 GB/s  31.0 %
 """,
+    # products of warpgroups and those of mma.sync are one kernel's ways
+    **{"linear-f8e4m3": """f8e4m3 linear 7168x2048   wgmma x8 nt1 s4 g4 cl1           T=4     4.70 us  3120 GB/s  75.0 %   early    4.60 us  3190 GB/s  76.6 %
+f8e4m3 linear 7168x2048   mt1 s4 w8 b2 cl1 p1 r4           T=4     7.40 us  1980 GB/s  47.6 %   early    7.10 us  2070 GB/s  49.7 %
+"""},
     attention="""copy: 4120 GB/s (the driver's 4200)
 mla h8 k4 t64 s3               T=1   ctx 4096        8.50 us       4.7 MB      555 GB/s   13.5 %
 mla h8 k4 t64 s3, part only    T=1   ctx 4096        4.50 us       4.7 MB      555 GB/s   23.5 %
@@ -132,9 +136,10 @@ class Kernels(unittest.TestCase):
         rows = [r for name, text in KERNELS.items() for r in kernels.best(list(kernels.lines_of(name, text)))]
         self.assertEqual([(op, t, us) for op, t, _, us, _, _ in rows],
                          [("bf16 route", 4, 4.4), ("bf16 gate", 4, 4.1), ("bf16 s2", 4, 2.9), ("bf16 up", 4, 55.6), ("bf16 up", 64, 472.7),
-                          ("nvfp4 up 384x7168", 1, 11.1), ("attention mla h8", 1, 8.1)])  # fmt: skip
+                          ("nvfp4 up 384x7168", 1, 11.1), ("f8e4m3 linear 7168x2048", 4, 4.6), ("attention mla h8", 1, 8.1)])  # fmt: skip
         self.assertEqual([(what.split(",")[0], got, good) for what, _, got, good in kernels.bars(rows)],
-                         [("bf16", "1 of 3; least 31 % (s2 T=4)", False), ("nvfp4", "0 of 1; least 36 % (up 384x7168 T=1)", False)])  # fmt: skip
+                         [("bf16", "1 of 3; least 31 % (s2 T=4)", False), ("nvfp4", "0 of 1; least 36 % (up 384x7168 T=1)", False),
+                          ("f8e4m3", "0 of 1; least 77 % (linear 7168x2048 T=4)", False)])  # fmt: skip
 
 
 class Jobs(unittest.TestCase):

@@ -18,6 +18,8 @@
 #include "linear/packed_stream.cuh"
 #include "linear/fixed.cuh"
 #include "linear/linear_even.cuh"
+#include "linear/wgmma.cuh"
+#include "linear/linear_wide.cuh"
 
 #include "harness.h"
 #include "coded.h"
@@ -67,12 +69,12 @@ template <class G, int MT, int NT, int STAGES, int WARPS, int BLOCKS, int CL> st
         int clusters = std::min(tiles, CL > 2 ? sms * 10 / 11 / CL * per_sm : sms * per_sm / CL);
         int ring = WARPS * STAGES * stem_even_stage_bytes<G, MT>;
         int kept = ((chunks + CL - 1) / CL * count * stem_even_room<G>::BYTES + stem_even_room<G>::ZEROS + 15) / 16 * 16;
-        int slot = count * stem_even_slot_floats<MT> * 4, sum = CL > 1 ? count * 16 * MT * 4 : 0;
-        int room = (BLOCKS == 1 ? 227 << 10 : (228 << 10) / BLOCKS - 1024) - ring - kept - (WARPS - 1) * slot;
+        int slot = count * stem_even_slot_floats<MT> * 4, sum = CL > 1 ? count * 16 * MT * 4 : 0, spare = (CL - 1) * count * 16 + 16;
+        int room = (BLOCKS == 1 ? 227 << 10 : (228 << 10) / BLOCKS - 1024) - ring - kept - spare - (WARPS - 1) * slot;
         grid = clusters * CL;
         each = std::min((tiles + clusters - 1) / clusters, room / (slot + sum));
         fits = room > 0 && each > 0 && chunks >= CL;
-        smem = ring + kept + (each + WARPS - 1) * slot + each * sum;
+        smem = ring + kept + spare + (each + WARPS - 1) * slot + each * sum;
         if (fits)
             allow(k_even<G, MT, NT, STAGES, WARPS, BLOCKS, CL>, smem);
     }
@@ -159,6 +161,7 @@ template <int NT, int STAGES, int CL> static void time_few(int t, int n, int k)
 
 #endif
 
+#include "even_wgmma.h"
 #include "even_cases.h"
 
 int main(int argc, char **argv)
