@@ -147,7 +147,8 @@ static void linear_even(int m, int n, int k, int clusters, int each, int most = 
     r.absent().operand(more.data(), {m, columns}).operand(last.data(), {columns}).operand(want.data(), {m, columns}).run(1);
     size_t kept = ((chunks + CLUSTER - 1) / CLUSTER * count * stem_even_room<G>::BYTES + stem_even_room<G>::ZEROS + 15) / 16 * 16;
     size_t smem = WARPS * STAGES * stem_even_stage_bytes<G, MT> + kept +
-                  ((each + WARPS - 1) * stem_even_slot_floats<MT> + (CLUSTER > 1 ? each * 16 * MT : 0)) * count * 4;
+                  ((each + WARPS - 1) * stem_even_slot_floats<MT> + (CLUSTER > 1 ? each * 16 * MT : 0)) * count * 4 +
+                  (CLUSTER - 1) * count * (PAIR ? 32 : 16) + 16;
     for (array<bf16> &out : y)
         emu_launch({(unsigned)(clusters * CLUSTER), (unsigned)((m + most - 1) / most), 1}, 32 * WARPS, CLUSTER,
                    smem, [&] {

@@ -513,6 +513,13 @@ static void cuts(void)
     struct stem_even_product p = {STEM_NVFP4, 16, 7168, 16384, false, false};
     struct stem_even_shape s;
     CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.cluster == 4 && s.clusters == 30);
+    /* tiles of 32 rows for 16 tokens, and as many warps as share out the work of a block without a rest */
+    p = (struct stem_even_product){STEM_INT4, 16, 24576, 1536, false, false};
+    CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.mt == 2 && s.warps == 12 && s.cluster == 1 && s.each == 6);
+    p = (struct stem_even_product){STEM_NVFP4, 16, 4608, 7168, false, false};
+    CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.mt == 2 && s.warps == 8 && s.cluster == 4);
+    p.m = 4;
+    CU_ASSERT(stem_even_shape(&p, &targets[1], &s) && s.mt == 1 && s.warps == 16 && s.cluster == 4);
 }
 
 /* Those of linear_wide.cuh: k is shared out over as many blocks and warpgroups as have something to do. */

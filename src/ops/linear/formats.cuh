@@ -296,14 +296,13 @@ struct stem_nvfp4 : stem_dequantised<stem_nvfp4> {
     {
         return stem_e2m1(stem_nibble(w, i)) * stem_e4m3(((const unsigned char *)scale)[i / 16]);
     }
-    /* The two e4m3 scales in `bits`, times 2^119: as bf16, bits << 4 is 2^-120 times the scale. */
+    /* The two e4m3 scales in `bits`, times 2^119, each twice: as bf16, bits << 4 is 2^-120 times the scale. */
     static __device__ __forceinline__ void scale(unsigned bits, unsigned (&factor)[2])
     {
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            unsigned v = __byte_perm(bits, 0, i ? 0x4141 : 0x4040) << 4;
-            factor[i] = stem_bf16x2_mul(stem_bf16x2_mul(v, 0x7b807b80u), 0x7b007b00u); /* 2^120, 2^119 */
-        }
+        unsigned both = __byte_perm(bits, 0, 0x4140) << 4;
+        both = stem_bf16x2_mul(stem_bf16x2_mul(both, 0x7b807b80u), 0x7b007b00u); /* 2^120, 2^119 */
+        factor[0] = __byte_perm(both, 0, 0x1010);
+        factor[1] = __byte_perm(both, 0, 0x3232);
     }
     /* A code's sign and its other three bits, in the place of a bf16's sign and lowest exponent and highest fraction
      * bits, are 2^-126 times its value, the 0.5 a subnormal. One multiplication moves both parts. */
@@ -329,12 +328,12 @@ struct stem_int4 : stem_dequantised<stem_int4> {
     {
         return 128 * h + 32 * i + 8 * (threadIdx.x & 3);
     }
-    /* 0x4300 | code is 128 + code: 136 more than the code means. */
+    /* 0x4300 | code is 128 + code; times 1 less 136 is what the code means, exactly, by the units of floats, which have time. */
     static __device__ __forceinline__ void expand(unsigned q, unsigned (&w)[4])
     {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            w[i] = stem_and_or(q >> 4 * i, 0x000f000fu, 0x43004300u);
+            w[i] = stem_bf16x2_fma(stem_and_or(q >> 4 * i, 0x000f000fu, 0x43004300u), 0x3f803f80u, 0xc308c308u);
     }
 };
 

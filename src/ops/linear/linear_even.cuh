@@ -37,6 +37,13 @@ template <int MT, bool PAIR> __device__ __forceinline__ int stem_packed_row(int 
 /* What a block does: tiles first .. first + tiles - 1 of all, `each` in a round; chunks chunk0 .. chunk0 + chunks - 1. */
 struct stem_even_work {
     int first, tiles, each, chunk0, chunks;
+    bool soon; /* no more weights are asked for after the wait: let the next kernel start when the tokens have been asked for */
+
+    __device__ __forceinline__ void asked() const
+    {
+        if (soon)
+            stem_launch_dependents();
+    }
 };
 
 /* Of `tiles` tiles and all of k, what belongs to this block. */
@@ -129,16 +136,22 @@ template <class F, int MT, int STAGES, int WARPS, bool PAIR> struct stem_even_ri
 
 /* ---- tokens ---- */
 
-/* [chunk of the block][token][piece][t], the pieces of odd tokens exchanged in pairs, so that 8 lanes meet no bank twice;
- * then f8e4m3's scales [chunk][token]. */
+/* Whether a lane's four pieces of a half are columns next to each other. Otherwise those of four lanes are. */
+template <class F> constexpr bool stem_even_runs = false;
+template <> constexpr bool stem_even_runs<stem_nvfp4> = true;
+
+/* [chunk of the block][token][piece][t], exchanged so that 8 lanes meet no bank twice, neither those that read a piece of two
+ * tokens nor those that store columns next to each other; then f8e4m3's scales [chunk][token]. */
 template <class F> __device__ __forceinline__ int stem_even_place(int count, int c, int token, int piece, int t)
 {
-    return (((c * count + token) * F::PIECES + (piece ^ (token & 1))) * 4 + t) * 16;
+    int turn = token & 1;
+    return (((c * count + token) * F::PIECES + (piece ^ turn)) * 4 + (stem_even_runs<F> ? t ^ (piece & 2) ^ turn : t)) * 16;
 }
 
 /* A run of chunks of the tokens, as a lane reads them. Where a token is missing, another's are read. */
 template <class F, int NT, int EACH = F::TOKENS> struct stem_even_tokens {
-    unsigned even[NT], odd[NT], step; /* of pieces 0 and 1 of this lane's token in each 8; from chunk to chunk */
+    static constexpr int WAYS = stem_even_runs<F> ? 4 : 2;
+    unsigned first[NT][WAYS], step; /* pieces 0, 1, .. of this lane's token in each 8; from chunk to chunk */
     unsigned down[2 * NT], count4;    /* scales of tokens 2t and 2t + 1 */
 
     __device__ __forceinline__ stem_even_tokens(unsigned at, int chunks, int count, int c)
@@ -147,8 +160,9 @@ template <class F, int NT, int EACH = F::TOKENS> struct stem_even_tokens {
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             int token = min(8 * j + (lane >> 2), count - 1);
-            even[j] = at + stem_even_place<F>(count, c, token, 0, lane & 3);
-            odd[j] = at + stem_even_place<F>(count, c, token, 1, lane & 3);
+#pragma unroll
+            for (int i = 0; i < WAYS; i++)
+                first[j][i] = at + stem_even_place<F>(count, c, token, i, lane & 3);
             for (int i = 0; i < 2 && stem_is_f8<F>; i++)
                 down[2 * j + i] = at + chunks * count * F::PIECES * 64 +
                                   (c * count + min(8 * j + 2 * (lane & 3) + i, count - 1)) * 4;
@@ -160,15 +174,16 @@ template <class F, int NT, int EACH = F::TOKENS> struct stem_even_tokens {
     {
 #pragma unroll
         for (int j = 0; j < NT; j++) {
-            even[j] += step;
-            odd[j] += step;
+#pragma unroll
+            for (int i = 0; i < WAYS; i++)
+                first[j][i] += step;
             for (int i = 0; i < 2 && stem_is_f8<F>; i++)
                 down[2 * j + i] += count4;
         }
     }
     __device__ __forceinline__ uint4 piece(int j, int p) const
     {
-        return stem_shared16((p & 1 ? odd[j] : even[j]) + (p >> 1) * 128);
+        return stem_shared16(first[j][p % WAYS] + p / WAYS * (WAYS * 64));
     }
     __device__ __forceinline__ void codes(int j, int, int, uint4 (&b)[2], float (&scale)[2]) const
     {
@@ -214,6 +229,8 @@ __device__ __forceinline__ void stem_even_keep_fixed(F, char *to, const __nv_bfl
             int run = min(first + i * step, runs - 1), c = run / count;
             raw[i] = stem_fresh16(x + (long long)(run - c * count) * k + (work.chunk0 + c) * F::CHUNK + lane * 8);
         }
+        if (first + N * step >= runs)
+            work.asked();
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (first + i * step < runs)
@@ -226,11 +243,14 @@ __device__ __forceinline__ void stem_even_fetch(stem_f8, const __nv_bfloat16 *ro
 {
     stem_f8::load(row, (work.chunk0 + columns) * 128, k, raw);
 }
+/* 64 bytes next to each other by four lanes: half a sector at a time takes nearly twice as long. */
 template <class F>
 __device__ __forceinline__ void stem_even_fetch(F, const __nv_bfloat16 *row, int, const stem_even_work &work, int columns,
                                                 uint4 (&raw)[4])
 {
-    F::load(row + (work.chunk0 + columns / 2) * 256, columns % 2, raw);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        raw[j] = stem_fresh16(row + work.chunk0 * 256 + columns * 128 + 32 * j + 8 * (threadIdx.x & 3));
 }
 
 /* In the form in which they are multiplied; returns the scale. */
@@ -273,15 +293,19 @@ __device__ __forceinline__ void stem_even_keep(F, char *to, const __nv_bfloat16 
             columns += skip + (token >= count);
             token -= token >= count ? count : 0;
         }
+        if (left <= N * (int)step)
+            work.asked();
 #pragma unroll
         for (int i = 0; i < N; i++) {
             float down = stem_even_turn(F(), raw[i], piece);
             if (stem_is_f8<F> && t == 0)
                 downs[at_columns[i] * count + at_token[i]] = down;
 #pragma unroll
-            for (int j = 0; j < PIECES; j++)
+            for (int j = 0; j < PIECES; j++) {
+                int from = at_columns[i] % EACH * PIECES; /* of the half */
                 *(uint4 *)(to + stem_even_place<F>(count, at_columns[i] / EACH, at_token[i],
-                                                   at_columns[i] % EACH * PIECES + j, t)) = piece[j];
+                                                   from + (stem_even_runs<F> ? t : j), stem_even_runs<F> ? j : t)) = piece[j];
+            }
         }
     }
 }
@@ -311,6 +335,8 @@ __device__ __forceinline__ void stem_even_keep(stem_f8, char *to, const stem_f8_
             int at = (work.chunk0 + i - token * work.chunks) * 128 + p * 16;
             raw[j] = at < k ? stem_fresh16(x.code + (long long)token * k + at) : uint4{0, 0, 0, 0};
         }
+        if (i0 + N * step >= scales)
+            work.asked();
 #pragma unroll
         for (int j = 0; j < N; j++) {
             int i = min(i0 + j * step, scales - 1), token = i / work.chunks;
@@ -357,57 +383,121 @@ __device__ __forceinline__ void stem_even_multiply(stem_f8, unsigned stage, cons
 
 /* ---- sums ---- */
 
-/* Adds a round's slots and stores the results; all threads of the cluster come here at the same round. */
-template <class Store, int MT, int WARPS, int CLUSTER, bool PAIR> struct stem_even_sink {
-    static constexpr int LD = stem_even_slot_floats<MT>, ROWS = 16 * MT;
+/* Adds a round's slots and stores the results, four rows of a tile at a time, which are a *quad* (two of four with PAIR). The quads of a
+ * round belong to the blocks of a cluster in turn: each is sent the others' sums of its own, adds them up in the order of the
+ * blocks, and stores. */
+template <class F, class Store, int MT, int WARPS, int CLUSTER, bool PAIR> struct stem_even_sink {
+    static constexpr float UNIT = F::UNIT;
+    static constexpr int LD = stem_even_slot_floats<MT>, ROWS = PAIR ? 8 * MT : 16 * MT, QUADS = ROWS / 4, SUMS = PAIR ? 2 : 1;
     const Store &store;
-    float *slots, *sums; /* [tile + warp][token][LD]; of the block, for the cluster: [tile][token][ROWS] */
+    float *slots, *sent; /* [tile + warp][token][LD]; [block of the cluster][its quad][token][SUMS][4] */
+    unsigned mailbox; /* and the tensor's scale, if there is one, 8 bytes on */
     int m0, count, columns, rank;
-    float unit;
+    bool whole;
 
-    template <class Sum> __device__ __forceinline__ void put(int tile, int token, int row, const Sum &sum) const
+    /* How many of a round's quads are block r's. */
+    static __device__ __forceinline__ int quads(int tiles, int r)
     {
-        int column = tile * (PAIR ? ROWS / 2 : ROWS) + row;
-        if (column < columns && (!PAIR || row < ROWS / 2))
-            store(m0 + token, column, sum(row) * unit, PAIR ? sum(row + ROWS / 2) * unit : 0.0f);
+        return (tiles * QUADS + CLUSTER - 1 - r) / CLUSTER;
     }
-    /* This block's sums of the `tiles` tiles from `first` on. */
-    __device__ __forceinline__ void add(int first, int tiles, int chunks) const
+    __device__ __forceinline__ void expect(int tiles) const
+    {
+        if (quads(tiles, rank) > 0)
+            stem_mailbox_expect(mailbox, quads(tiles, rank) * count * SUMS * 4 * CLUSTER);
+    }
+    /* Before the blocks of the cluster may meet; of the first round. */
+    __device__ __forceinline__ void begin(int tiles) const
+    {
+        if (CLUSTER == 1)
+            return;
+        if (threadIdx.x == 0) {
+            stem_mailbox_init(mailbox);
+            expect(tiles);
+        }
+        __syncwarp();
+        stem_cluster_arrive();
+    }
+    static __device__ __forceinline__ void add4(float (&v)[4], const float *from)
+    {
+        uint4 four = *(const uint4 *)from;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] += __uint_as_float(stem_word(four, i));
+    }
+    __device__ __forceinline__ void put(int tile, int token, int quad, const float (&v)[SUMS][4], float unit) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int column = tile * ROWS + 4 * quad + i;
+            if (column < columns)
+                store(m0 + token, column, v[0][i] * unit, PAIR ? v[SUMS - 1][i] * unit : 0.0f);
+        }
+    }
+    /* This block's sums of the `tiles` tiles from `first` on: stored, or sent. */
+    __device__ __forceinline__ void add(int first, int tiles, int chunks, float unit) const
     {
         unsigned lane = threadIdx.x & 31, units = tiles * chunks;
+#pragma unroll 1
         for (int tile = threadIdx.x >> 5; tile < tiles; tile += WARPS) {
             /* the warps that begin at or before the tile's first and last unit */
             int from = ((tile * chunks + 1) * WARPS - 1) / units, to = ((tile + 1) * chunks * WARPS - 1) / units;
-            for (int o = lane; o < count * ROWS; o += 32) {
-                int token = o / ROWS, row = o % ROWS;
-                auto sum = [&](int r) {
-                    float v = 0;
-                    for (int i = from; i <= to; i++)
-                        v += slots[((tile + i) * count + token) * LD + r];
-                    return v;
-                };
-                if (CLUSTER == 1)
-                    put(first + tile, token, row, sum);
-                else
-                    sums[tile * count * ROWS + o] = sum(row);
+#pragma unroll 1
+            for (int o = lane; o < count * QUADS; o += 32) {
+                int token = o / QUADS, quad = o % QUADS;
+                const float *at = slots + ((tile + from) * count + token) * LD + 4 * quad;
+                float v[SUMS][4] = {};
+#pragma unroll 1
+                for (int i = from; i <= to; i++, at += count * LD)
+#pragma unroll
+                    for (int h = 0; h < SUMS; h++)
+                        add4(v[h], at + h * ROWS);
+                if (CLUSTER == 1) {
+                    put(first + tile, token, quad, v, unit);
+                    continue;
+                }
+                unsigned q = tile * QUADS + quad;
+                float *to_it = sent + ((rank * quads(tiles, 0) + q / CLUSTER) * count + token) * SUMS * 4;
+#pragma unroll
+                for (int h = 0; h < SUMS; h++)
+                    stem_mailbox_send4(to_it + 4 * h, q % CLUSTER, v[h], mailbox);
             }
         }
     }
-    /* The cluster's, shared out over its blocks. */
-    __device__ __forceinline__ void meet(int first, int tiles) const
+    /* The cluster's sums of this block's quads. */
+    __device__ __forceinline__ void take(int first, int tiles, int round, float unit) const
     {
-        stem_cluster_sync();
-        for (int o = rank * 32 * WARPS + threadIdx.x; o < tiles * count * ROWS; o += CLUSTER * 32 * WARPS) {
-            auto sum = [&](int r) {
-                float v = 0;
+        int all = quads(tiles, rank) * count, room = quads(tiles, 0) * count;
+#pragma unroll 1
+        for (int o = threadIdx.x; o < all; o += 32 * WARPS) {
+            float v[SUMS][4] = {};
+            unsigned own = (unsigned)o / (unsigned)count, q = own * CLUSTER + rank;
+            stem_barrier_wait(mailbox, round & 1);
 #pragma unroll
-                for (int i = 0; i < CLUSTER; i++)
-                    v += stem_cluster_load(sums + o / ROWS * ROWS + r, i);
-                return v;
-            };
-            put(first + (unsigned)(o / ROWS) / (unsigned)count, (unsigned)(o / ROWS) % (unsigned)count, o % ROWS, sum);
+            for (int r = 0; r < CLUSTER; r++)
+#pragma unroll
+                for (int h = 0; h < SUMS; h++)
+                    add4(v[h], sent + ((r * room + o) * SUMS + h) * 4);
+            put(first + q / QUADS, o - own * count, q % QUADS, v, unit);
         }
-        stem_cluster_sync();
+    }
+    /* A round; all threads of the cluster come here, when the block's have left their sums. `next`: the tiles of the next one, or 0. */
+    __device__ __forceinline__ void operator()(int first, int tiles, int chunks, int round, int next) const
+    {
+        if (CLUSTER > 1 && round == 0)
+            stem_cluster_wait(); /* all mailboxes are there */
+        float unit = whole ? UNIT * __uint_as_float(stem_shared4(mailbox + 8)) : UNIT;
+        add(first, tiles, chunks, unit);
+        if (CLUSTER > 1)
+            take(first, tiles, round, unit);
+        if (next > 0) { /* what was left and sent has been read */
+            __syncthreads();
+            if (CLUSTER > 1) {
+                if (threadIdx.x == 0)
+                    expect(next);
+                __syncwarp();
+                stem_cluster_sync();
+            }
+        }
     }
 };
 
@@ -433,8 +523,8 @@ __device__ __forceinline__ void stem_even_leave(float *slot, int count, const fl
 
 /* Grid: x = clusters of CLUSTER blocks, y = tiles of `most` rows of x, F::TOKENS * NT at most. EARLY: w and its scales are
  * weights, read before the wait. whole: the tensor's scale, or NULL. each: tiles of a round. Dynamic shared memory: a
- * ring for each warp, tokens, slots for `each` tiles and all warps but one, and, for a cluster, the sums of `each`
- * tiles; the last two for as many tokens as the block has. */
+ * ring for each warp, tokens, slots for `each` tiles and all warps but one, and, for a cluster, what a block is sent of `each`
+ * tiles, then 16 bytes: the mailbox's barrier and the tensor's scale; slots and mailbox for as many tokens as the block has. */
 template <class F, int MT, int NT, int STAGES, int WARPS, int CLUSTER, bool EARLY, bool PAIR, class Rows, class Store>
 __device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, const void *scale, const void *whole,
                                                  const Store &store, int m, int n, int k, int most, int each)
@@ -444,37 +534,43 @@ __device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, c
     int warp = threadIdx.x >> 5, columns = PAIR ? n / 2 : n, rank = CLUSTER > 1 ? blockIdx.x % CLUSTER : 0;
     int m0 = blockIdx.y * most, count = min(m - m0, most);
     stem_even_work work = stem_even_work_of<F, CLUSTER>((columns + (PAIR ? 8 : 16) * MT - 1) / ((PAIR ? 8 : 16) * MT), k, each);
+    work.soon = EARLY && work.tiles * work.chunks <= WARPS * STAGES;
     if (!EARLY) {
         stem_wait();
         stem_launch_dependents();
     }
     Ring ring = {(const char *)w, (const char *)scale, columns, k, work,
                  stem_shared_address(stem_smem) + warp * STAGES * Ring::BYTES};
+    /* places are the same in all blocks of a cluster */
+    typedef stem_even_room<F> Room;
+    typedef stem_even_sink<F, Store, MT, WARPS, CLUSTER, PAIR> Sink;
+    int room = Room::ZEROS + ((k + F::CHUNK - 1) / F::CHUNK + CLUSTER - 1) / CLUSTER * count * Room::BYTES;
+    char *kept = stem_smem + WARPS * STAGES * Ring::BYTES;
+    float *slots = (float *)(kept + (room + 15) / 16 * 16), *sent = slots + (each + WARPS - 1) * count * stem_even_slot_floats<MT>;
+    unsigned mailbox = stem_shared_address(sent + (CLUSTER > 1 ? Sink::quads(each, 0) * CLUSTER * count * Sink::SUMS * 4 : 0));
+    Sink sink = {store, slots, sent, mailbox, m0, count, columns, rank, whole != nullptr};
+    sink.begin(min(each, work.tiles));
+    if (whole && threadIdx.x == 0) /* by way of shared memory: nobody waits for it before the end */
+        stem_copy4(mailbox + 8, whole);
     ring.enter(0);
 #pragma unroll 1
     for (int i = 0; i < STAGES - 1; i++)
         ring.fill();
-    if (EARLY) {
+    if (EARLY)
         stem_wait();
-        stem_launch_dependents();
-    }
-    /* places are the same in all blocks of a cluster */
-    typedef stem_even_room<F> Room;
-    int room = Room::ZEROS + ((k + F::CHUNK - 1) / F::CHUNK + CLUSTER - 1) / CLUSTER * count * Room::BYTES;
-    char *kept = stem_smem + WARPS * STAGES * Ring::BYTES;
-    float *slots = (float *)(kept + (room + 15) / 16 * 16);
-    stem_even_sink<Store, MT, WARPS, CLUSTER, PAIR> sink = {
-        store, slots, slots + (each + WARPS - 1) * count * stem_even_slot_floats<MT>, m0, count, columns, rank,
-        (whole ? stem_constant((const float *)whole) : 1.0f) * F::UNIT};
     if constexpr (F::TOKENS == 1)
         stem_even_keep_fixed(F(), kept, stem_rows_from(x, m0, k), count, k, work);
     else
         stem_even_keep(F(), kept, stem_rows_from(x, m0, k), count, k, work);
+    if (whole && threadIdx.x == 0)
+        stem_copy_wait<STAGES - 2>();
     __syncthreads();
+    if (EARLY)
+        stem_launch_dependents();
     int slot = 0;
 #pragma unroll 1
-    for (int round = 0; round < work.tiles; round += each) {
-        stem_even_share<WARPS> share(work, round);
+    for (int round = 0; round * each < work.tiles; round++) {
+        stem_even_share<WARPS> share(work, round * each);
         float *leave = slots + (share.tile + warp) * count * stem_even_slot_floats<MT>;
         int left = share.end - share.begin, c = share.chunk;
 #pragma unroll 1
@@ -497,11 +593,7 @@ __device__ __forceinline__ void stem_linear_even(const Rows &x, const void *w, c
             leave += count * stem_even_slot_floats<MT>;
         } while (left > 0);
         __syncthreads();
-        sink.add(work.first + round, share.tiles, work.chunks);
-        if (CLUSTER > 1)
-            sink.meet(work.first + round, share.tiles);
-        else
-            __syncthreads();
+        sink(work.first + round * each, share.tiles, work.chunks, round, min(each, work.tiles - (round + 1) * each));
     }
 }
 

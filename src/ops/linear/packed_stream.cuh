@@ -196,13 +196,12 @@ __device__ __forceinline__ void stem_packed_multiply(stem_f8, unsigned stage, co
     }
 }
 
-/* Of 32 columns each, whose sum the scale multiplies: -136 times the tokens, by a product with rows of -136, plus the
- * codes, each 128 too large, times the tokens. */
+/* Of 32 columns each, whose sum the scale multiplies. */
 template <int MT, int NT, class Tokens>
 __device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, const Tokens &tokens, int c, int chunk,
                                                      float (&acc)[MT][NT][4], int tiles)
 {
-    const unsigned less = 0xc308c308u;
+    const __nv_bfloat16 *type = nullptr;
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, turn = stem_packed_turn<stem_int4>(g);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -217,54 +216,37 @@ __device__ __forceinline__ void stem_packed_multiply(stem_int4, unsigned stage, 
                 for (int i = 0; i < 2; i++)
                     scale[m][r][i] = stem_shared4(stage + 16 * MT * 128 + (16 * m + 8 * r + g) * 16 + 8 * h + 4 * i);
 #pragma unroll
-        for (int two = 0; two < 2; two++) { /* products of two groups of columns, between those that wait for each other */
-            unsigned low[2][MT][4], high[2][MT][4];
+        for (int i = 0; i < 4; i++) {
+            unsigned low[MT][4], high[MT][4];
 #pragma unroll
-            for (int i = 0; i < 2; i++)
+            for (int m = 0; m < MT; m++) {
+                unsigned at = stage + m * 2048 + g * 128 + (((4 * h + i) ^ turn) << 4) + 4 * t;
+                stem_int4::expand(stem_shared4(at), low[m]);
+                stem_int4::expand(stem_shared4(at + 1024), high[m]);
+            }
+            float part[MT][NT][4] = {};
 #pragma unroll
-                for (int m = 0; m < MT; m++) {
-                    unsigned at = stage + m * 2048 + g * 128 + (((4 * h + 2 * two + i) ^ turn) << 4) + 4 * t;
-                    stem_int4::expand(stem_shared4(at), low[i][m]);
-                    stem_int4::expand(stem_shared4(at + 1024), high[i][m]);
+            for (int two = 0; two < 2; two++) /* products that do not wait for each other follow one another */
+#pragma unroll
+                for (int j = 0; j < NT; j++) {
+                    if (NT > 1 && j >= tiles)
+                        break;
+#pragma unroll
+                    for (int m = 0; m < MT; m++)
+                        stem_mma(type, part[m][j], low[m][2 * two], high[m][2 * two], low[m][2 * two + 1], high[m][2 * two + 1],
+                                 stem_word(token[j][i], 2 * two), stem_word(token[j][i], 2 * two + 1));
                 }
 #pragma unroll
             for (int j = 0; j < NT; j++) {
                 if (NT > 1 && j >= tiles)
                     break;
-                const __nv_bfloat16 *type = nullptr;
-                const uint4 b[2] = {token[j][2 * two], token[j][2 * two + 1]};
-                float offset[2][4] = {}, part[2][MT][4];
 #pragma unroll
-                for (int i = 0; i < 2; i++)
-                    stem_mma(type, offset[i], less, less, less, less, b[i].x, b[i].y);
+                for (int m = 0; m < MT; m++)
 #pragma unroll
-                for (int i = 0; i < 2; i++)
-                    stem_mma(type, offset[i], less, less, less, less, b[i].z, b[i].w);
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-#pragma unroll
-                    for (int m = 0; m < MT; m++) {
-#pragma unroll
-                        for (int o = 0; o < 4; o++)
-                            part[i][m][o] = offset[i][o];
-                        stem_mma(type, part[i][m], low[i][m][0], high[i][m][0], low[i][m][1], high[i][m][1], b[i].x,
-                                 b[i].y);
+                    for (int o = 0; o < 4; o++) {
+                        unsigned s = scale[m][o >> 1][i >> 1];
+                        acc[m][j][o] += part[m][j][o] * __uint_as_float(i & 1 ? s & 0xffff0000u : s << 16);
                     }
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-#pragma unroll
-                    for (int m = 0; m < MT; m++)
-                        stem_mma(type, part[i][m], low[i][m][2], high[i][m][2], low[i][m][3], high[i][m][3], b[i].z,
-                                 b[i].w);
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-#pragma unroll
-                    for (int m = 0; m < MT; m++)
-#pragma unroll
-                        for (int o = 0; o < 4; o++) {
-                            unsigned s = scale[m][o >> 1][two];
-                            acc[m][j][o] += part[i][m][o] * __uint_as_float(i ? s & 0xffff0000u : s << 16);
-                        }
             }
         }
     }
