@@ -101,8 +101,8 @@ template <int THREADS, int EACH> __device__ __forceinline__ void stem_top_few(co
     int count = lens != nullptr ? min(max(stem_load_fresh(lens + row), 0), n) : n;
     x += (long long)row * n;
     y += (long long)row * k;
-    for (int i = threadIdx.x; i < 4 * STEM_TOP_BINS; i += THREADS)
-        s.bins[i] = 0; /* and s.all behind them */
+    for (int i = threadIdx.x; i < STEM_TOP_BINS; i += THREADS)
+        s.all[i] = s.bins[i] = s.bins[i + STEM_TOP_BINS] = s.bins[i + 2 * STEM_TOP_BINS] = 0;
     if (threadIdx.x == 0)
         s.above = 0;
     stem_wait();
