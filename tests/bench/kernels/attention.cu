@@ -23,6 +23,7 @@
 #include "attention/attention.cuh"
 #include "attention/gqa_part.cuh"
 #include "attention/mla_part.cuh"
+#include "linear/wgmma.cuh"
 #include "attention/mla_wgmma.cuh"
 #include "index_scores/index_scores.cuh"
 #include "index_scores/index_part.cuh"

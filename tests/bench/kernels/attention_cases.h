@@ -194,7 +194,9 @@ __global__ void __launch_bounds__(STEM_WGMMA_THREADS, 1)
     k_mla_wgmma(const E *q, const E *cache, const int *table, const int *lens, const int *chosen, float *acc, float *ml, int tokens,
                 int heads, int pages, int max_pages, int indices, int parts, float scale)
 {
-#ifdef STEM_WGMMA
+#if defined __CUDA_ARCH__ && !defined STEM_WGMMA
+#error "this is for sm_90a"
+#elif defined STEM_WGMMA
     stem_mla_wgmma<E, 576, ROWS, GROUPS, PAGE, SPARSE>(q, cache, table, lens, chosen, acc, ml, tokens, heads, pages, max_pages,
                                                        indices, parts, scale);
 #endif
