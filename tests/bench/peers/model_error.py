@@ -65,7 +65,7 @@ def to_f8(torch, layer):
 def packed(torch, shape, group, form):
     """Random codes with their scales as the program takes them, by suffix, and the numbers that they stand for."""
     n, rows, columns = shape
-    code = torch.randint(form == 2, 16, shape, device="cuda", dtype=torch.uint8)  # int4: -7 .. 7, without a mean
+    code = torch.randint(int(form == 2), 16, shape, device="cuda", dtype=torch.uint8)  # int4: -7 .. 7, without a mean
     given = {"": code[..., 1::2] << 4 | code[..., 0::2]}
     scale = torch.rand(n, rows, columns // group, device="cuda") + 0.5
     if form == 1:
