@@ -123,12 +123,25 @@ static enum stem_dtype promote(enum stem_dtype a, enum stem_dtype b)
 
 static enum stem_dtype walk(struct walk *w, const struct stem_x *x);
 
+/* Of a divisor: a number that is zero, or becomes zero in f32. A tensor's element may be. */
+static bool is_zero(const struct walk *w, const struct stem_x *x)
+{
+    bool is_int;
+    int64_t i;
+    double f;
+    return stem_is_const(w->e, x) && stem_num_plain(w->e->dims, stem_eval(w->e, x), &is_int, &i, &f) && (float)f == 0;
+}
+
 static enum stem_dtype two(struct walk *w, const struct stem_x *a, const struct stem_x *b, const char *fn)
 {
     enum stem_dtype s = arithmetic_type(w, a, walk(w, a));
     if (w->failed)
         return s;
     enum stem_dtype t = arithmetic_type(w, b, walk(w, b));
+    if (!w->failed && !strcmp(fn, "div") && is_zero(w, b)) {
+        stem_error(w->e->diags, STEM_E_DIVISION_BY_ZERO, b->span, "the divisor is zero in f32, whose smallest number is 1.4e-45");
+        return fail(w);
+    }
     token(w, fn);
     return promote(s, t);
 }

@@ -123,6 +123,8 @@ static const struct {
     {"i0 i1 add", {0, 2}, 0, "i0 i1 mul", {0, 1}, STEM_F16, "i0 i1 mul as:f16 i2 add"},
     {"i0 i0 mul", {0}, 0, "i0 c:0.5 mul", {3}, STEM_BF16, "i3 c:0.5 mul as:bf16 i3 c:0.5 mul as:bf16 mul"},
     {"i2 i0 sub", {5, 9, 4}, 1, "i0", {7}, STEM_I32, "i4 i5 sub"},
+    {"i0 as:i32", {0}, 0, "i0 as:f32", {2}, STEM_F32, "i2 as:f32 as:i32"}, /* of an integer that is rounded on the way */
+    {"i0 as:i32", {0}, 0, "i0 c:1 add as:f32", {2}, STEM_F32, "i2 c:1 add as:i32"},
 };
 
 static void fusing(void)

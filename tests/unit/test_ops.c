@@ -428,6 +428,11 @@ static const struct {
     {"i0 as:i32", STEM_F32, STEM_I32, 8388609, 8388609, "r.at[k] = stem_round<int>::from(t1);"},
     {"i0 c:1 add as:i32", STEM_I32, STEM_I32, 1 << 23, (1 << 23) + 1, "r.at[k] = stem_round<int>::from(t3);"},
     {"i0 as:i64", STEM_I32, STEM_F32, 16777217, 16777216, "r.at[k] = stem_round<float>::from(t1);"},
+    /* through f32 if that is asked for */
+    {"i0 as:f32", STEM_I32, STEM_I32, 16777217, 16777216, "r.at[k] = stem_round<int>::from(t1);"},
+    {"i0 as:f32", STEM_I64, STEM_I64, 16777217, 16777216, "r.at[k] = stem_round<long long>::from(t1);"},
+    {"i0 as:f32 as:i32", STEM_I64, STEM_I64, 16777217, 16777216, "stem_clamp<long long>::from(stem_round<int>::from(t1))"},
+    {"i0 as:i32 as:f32", STEM_I64, STEM_I64, 16777217, 16777216, "r.at[k] = stem_round<long long>::from(t2);"},
 };
 
 static void integer_casts(void)

@@ -49,9 +49,18 @@ uint32_t stem_expr_const(struct stem_expr *e, float value)
     return push(e, (struct stem_expr_node){.kind = STEM_EXPR_CONST, .constant = value});
 }
 
+static bool integer(enum stem_dtype t)
+{
+    return t == STEM_I32 || t == STEM_I64 || t == STEM_U8;
+}
+
 uint32_t stem_expr_as(struct stem_expr *e, enum stem_dtype as, uint32_t a)
 {
-    if (as == STEM_F32 || a == UINT32_MAX)
+    if (a == UINT32_MAX)
+        return a;
+    const struct stem_expr_node *x = &e->node[a];
+    bool may_be_integer = x->kind == STEM_EXPR_INPUT || (x->kind == STEM_EXPR_AS && integer(x->as));
+    if (as == STEM_F32 && !may_be_integer)
         return a;
     return push(e, (struct stem_expr_node){.kind = STEM_EXPR_AS, .as = as, .a = a});
 }
@@ -83,9 +92,7 @@ static bool parse_token(struct stem_expr *e, const char *s, uint32_t *stack, uin
         n = stem_expr_call(e, fn, arg[0], needs == 2 ? arg[1] : 0);
     } else if (needs) {
         enum stem_dtype as = stem_dtype_from_name(s + 3);
-        if (as == STEM_F32)
-            n = arg[0];
-        else if (as != STEM_N_DTYPES && !stem_dtype_packed(as))
+        if (as != STEM_N_DTYPES && !stem_dtype_packed(as))
             n = stem_expr_as(e, as, arg[0]);
     } else if (!strncmp(s, "c:", 2)) {
         float f = strtof(s + 2, &end);
@@ -234,11 +241,6 @@ const char *stem_expr_rename(struct stem_arena *a, const char *text, const uint3
 }
 
 /* ---- integers ---- */
-
-static bool integer(enum stem_dtype t)
-{
-    return t == STEM_I32 || t == STEM_I64 || t == STEM_U8;
-}
 
 bool stem_expr_whole_input(const struct stem_expr *e, const enum stem_dtype *in, uint32_t whole)
 {

@@ -74,7 +74,8 @@ void stem_expr_print(const struct stem_expr *e, struct stem_out *o);
  * twice: stem_expr_print writes it out twice. */
 uint32_t stem_expr_input(struct stem_expr *e, uint32_t input);
 uint32_t stem_expr_const(struct stem_expr *e, float value);
-uint32_t stem_expr_as(struct stem_expr *e, enum stem_dtype as, uint32_t a); /* f32: just a */
+/* f32: just a, unless that may be an integer, which a cast behind it would take as it is and not as the f32. */
+uint32_t stem_expr_as(struct stem_expr *e, enum stem_dtype as, uint32_t a);
 uint32_t stem_expr_call(struct stem_expr *e, enum stem_expr_fn fn, uint32_t a, uint32_t b);
 
 /* Fuses into `both`: in `consumer`, input `which` becomes `producer` rounded to `stored` (its result's element type),
