@@ -23,6 +23,11 @@ struct stem_parse {
     struct stem_ident this_name;
     uint32_t last_end, this_end; /* where those two tokens end */
     uint32_t bad_end;           /* behind the last byte that starts no token */
+    uint32_t quiet_end;         /* bytes before it that start no token were complained about */
+    uint32_t open_end;          /* behind the last string without an end */
+    uint32_t error_end;         /* behind the last unexpected token */
+    uint32_t seen, begin;       /* scanned for statements so far; where the last one began */
+    bool branch;                /* the last unexpected token was in an `if` or a `when` */
     bool deep;                  /* too deep was reported: once is enough */
 };
 
@@ -60,8 +65,20 @@ struct stem_clauses {
     bool waits;
 };
 
-/* A help line if what stands at `at` or before it is from another language (foreign.c); `name`: a name was expected. */
-bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, bool name);
+/* What could have stood where something else does. */
+struct stem_could {
+    bool name; /* and no expression */
+    bool expr, item, colon, bracket, range;
+};
+
+/* ---- help (foreign.c) ---- */
+
+/* A help line if what stands at `at` or before it is from another language. */
+bool stem_parse_foreign(struct stem_parse *p, struct stem_span at, struct stem_could could);
+/* The token at `at` is unexpected because of something that was reported. */
+bool stem_parse_said(struct stem_parse *p, struct stem_span at);
+/* A byte that starts no token. */
+void stem_parse_bad_byte(struct stem_parse *p, const char *text, struct stem_span at);
 
 /* ---- constructors (make.c) ---- */
 

@@ -489,7 +489,7 @@ static uint32_t summarise(bool *set, const char **word)
 
 /* The keyword that was probably meant: for the unexpected name itself, among those that could stand here, or for
  * the name before it, among all. */
-static void suggest(struct stem_parse *p, const char *const *keyword, const bool *expected, uint32_t n)
+static void suggest(struct stem_parse *p, const bool *expected)
 {
     char word[YYNTOKENS][16];
     const char *list[YYNTOKENS];
@@ -497,11 +497,12 @@ static void suggest(struct stem_parse *p, const char *const *keyword, const bool
     for (int round = 0; round < 2; round++) {
         struct stem_ident id = round ? p->last_name : p->this_name;
         uint32_t m = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            size_t len = strlen(keyword[i]);
-            if (keyword[i][0] != '\'' || len < 5 || len >= 16 || (!round && !expected[i]))
+        for (uint32_t i = 0; i < YYNTOKENS; i++) {
+            const char *keyword = yysymbol_name((yysymbol_kind_t)i);
+            size_t len = strlen(keyword);
+            if (keyword[0] != '\'' || len < 5 || len >= 16 || (!round && !expected[i]))
                 continue;
-            memcpy(word[m], keyword[i] + 1, len - 2);
+            memcpy(word[m], keyword + 1, len - 2);
             word[m][len - 2] = '\0';
             list[m] = word[m];
             m++;
@@ -544,15 +545,12 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
 {
     yysymbol_kind_t expected[YYNTOKENS];
     bool set[YYNTOKENS] = {false}, all[YYNTOKENS];
-    const char *keyword[YYNTOKENS];
-    if (p->bad_end > p->last_end && p->bad_end <= yypcontext_location(ctx)->begin)
-        return 0; /* "x @ w": the '@' was complained about, which is enough */
+    if (stem_parse_said(p, *yypcontext_location(ctx)))
+        return 0;
     int n = yypcontext_expected_tokens(ctx, expected, YYNTOKENS);
     for (int i = 0; i < n; i++)
         set[expected[i]] = true;
     memcpy(all, set, sizeof all);
-    for (int k = 0; k < YYNTOKENS; k++)
-        keyword[k] = yysymbol_name((yysymbol_kind_t)k);
     const char *summary[4];
     uint32_t n_summary = summarise(set, summary);
     struct stem_out list = {0};
@@ -572,9 +570,11 @@ static int yyreport_syntax_error(const yypcontext_t *ctx, struct stem_parse *p)
                                                : yysymbol_name(token),
                    stem_out_text(&list));
     stem_out_free(&list);
-    if (stem_parse_foreign(p, at, all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT]))
+    struct stem_could could = {.name = all[YYSYMBOL_NAME] && !all[YYSYMBOL_INT], .expr = all[YYSYMBOL_INT], .item = all[YYSYMBOL_LAYER],
+                               .colon = all[CHAR(':')], .bracket = all[CHAR(']')], .range = all[YYSYMBOL_DOTDOT] || all[YYSYMBOL_IN]};
+    if (stem_parse_foreign(p, at, could))
         return 0;
-    suggest(p, keyword, all, YYNTOKENS);
+    suggest(p, all);
     if (token == CHAR('{') && all[CHAR(';')])
         stem_diag_help(p->diags, "a ';' may be missing before the words in front of this block");
     return 0;
