@@ -117,6 +117,24 @@ static bool check_attr(struct stem_infer *c, const struct stem_op_def *def, uint
     return false;
 }
 
+/* How an op is called, and what a call may leave out before other operands. */
+static void help_operands(const struct stem_op_def *def, struct stem_diags *q, uint32_t least)
+{
+    struct stem_out names = {0}, absent = {0};
+    for (uint32_t i = 0; i < def->n_params; i++) {
+        stem_out_printf(&names, "%s%s", i ? ", " : "", def->params[i].name);
+        if (def->params[i].optional && i < least)
+            stem_out_printf(&absent, "%s%s", absent.len ? " or " : "", def->params[i].name);
+    }
+    if (absent.len)
+        stem_diag_help(q, "the operands are %s; `_` stands for %s where it is left out", stem_out_text(&names),
+                       stem_out_text(&absent));
+    else if (def->n_params)
+        stem_diag_help(q, "the operands are %s", stem_out_text(&names));
+    stem_out_free(&names);
+    stem_out_free(&absent);
+}
+
 bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c)
 {
     uint32_t least = 0;
@@ -130,6 +148,7 @@ bool stem_op_infer(const struct stem_op_def *def, struct stem_infer *c)
                    : c->n_in < least ? "at least "
                                      : "at most ",
                    c->n_in < least ? least : most, (c->n_in < least ? least : most) == 1 ? "" : "s", c->n_in);
+        help_operands(def, c->diags, least);
         return false;
     }
     for (uint32_t i = 0; i < c->n_in; i++)

@@ -281,8 +281,11 @@ static void declare(struct stem_checker *c, const struct stem_stmt *s)
             stem_error(c->m->diags, STEM_E_MISPLACED_WEIGHT, p->id.span, "a %s cannot be declared inside of %s", word,
                        c->repeats ? "a `repeat`" : "a `when` that a dim decides");
         if (p->mode != STEM_AST_NONE || p->value)
-            stem_error(c->m->diags, STEM_E_BAD_SIGNATURE, p->span, "a %s has a name and a type, no mode and no value",
-                       word);
+            stem_error(c->m->diags, STEM_E_BAD_SIGNATURE, p->span, "a %s has a name and a type, no mode and no value%s",
+                       word, s->kind == STEM_S_WEIGHT ? " but a string" : "");
+        if (s->kind == STEM_S_WEIGHT && p->mode == STEM_AST_NONE && p->value && p->value->kind == STEM_X_NAME)
+            stem_diag_help(c->m->diags, "a tensor's name stands in quotes: weight %s: ... = \"%s\";",
+                           stem_name(c->m, p->id.name), stem_name(c->m, p->value->id.name));
         v.bad = !stem_eval_type(&e, &p->type, &v.type);
         if (p->from && !v.bad)
             weight_names(c, p, &v.type);

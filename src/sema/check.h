@@ -125,6 +125,18 @@ const struct stem_x *stem_base_name(const struct stem_x *x);
 bool stem_same_type(struct stem_checker *c, const struct stem_type *have, const struct stem_type *need,
                     struct stem_span at, const char *what);
 
+/* ---- help for calls (check_given.c), for the error that was reported last ---- */
+
+void stem_check_list_attrs(struct stem_checker *c, const struct stem_op_def *def);
+/* A rule speaks of one operand; which sizes do not fit is seen from all of them. */
+void stem_check_show_operands(struct stem_checker *c, const struct stem_op_def *def, const struct stem_type *in, uint32_t n);
+void stem_check_list_scalars(struct stem_checker *c, const struct stem_callable *f);
+/* The operand p was perhaps meant to be a scalar. */
+void stem_check_label_scalar(struct stem_checker *c, const struct stem_callable *f, const struct stem_ast_param *p);
+/* The call x has another number of operands than the `need` of its callee. */
+void stem_check_help_scalars(struct stem_checker *c, const struct stem_callable *f, const struct stem_x *x, uint32_t have,
+                             uint32_t need);
+
 /* ---- signatures (signature.c), bodies (check.c) ---- */
 
 /* A scalar argument or default fits its parameter; reports if not. */

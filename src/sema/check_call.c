@@ -225,17 +225,6 @@ static bool duplicate(struct stem_checker *c, const struct stem_x *x, const stru
     return false;
 }
 
-static void list_attrs(struct stem_checker *c, const struct stem_op_def *def)
-{
-    struct stem_out o = {0};
-    for (uint32_t i = 0; i < def->n_attrs; i++)
-        if (def->attrs[i].type != STEM_ATTR_TYPE_EXPR)
-            stem_out_printf(&o, "%s%s", stem_out_text(&o)[0] ? ", " : "", def->attrs[i].name);
-    stem_diag_help(c->m->diags, stem_out_text(&o)[0] ? "%s has %s" : "%s has no attributes%s", def->name,
-                   stem_out_text(&o));
-    stem_out_free(&o);
-}
-
 /* One named argument into its place in attrs. */
 static bool op_attr(struct stem_checker *c, const struct stem_op_def *def, const struct stem_x *x,
                     const struct stem_arg *a, struct stem_attr *attrs, bool *given)
@@ -257,7 +246,7 @@ static bool op_attr(struct stem_checker *c, const struct stem_op_def *def, const
     if (stem_nearest(text, names, def->n_attrs))
         stem_suggest(c->m->diags, text, names, def->n_attrs);
     else
-        list_attrs(c, def);
+        stem_check_list_attrs(c, def);
     return false;
 }
 
@@ -320,22 +309,6 @@ static bool op_operands(struct stem_checker *c, const struct stem_op_def *def, c
     return fine;
 }
 
-/* A rule speaks of one operand; which sizes do not fit is seen from all of them. */
-static void show_operands(struct stem_checker *c, const struct stem_op_def *def, const struct stem_type *in, uint32_t n)
-{
-    struct stem_out o = {0};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct stem_param *p = stem_op_param(def, i);
-        if (p && in[i].dtype != STEM_N_DTYPES)
-            stem_out_printf(&o, "%s%s: %s", o.len ? ", " : "", p->name, stem_type_text(&c->eval, &in[i]));
-    }
-    const struct stem_diags *q = c->m->diags;
-    uint32_t id = stem_diags_count(q) ? stem_diags_get(q, stem_diags_count(q) - 1)->id : 0;
-    if (n > 1 && id != STEM_E_OP_ATTR)
-        stem_diag_help(c->m->diags, "given are %s", stem_out_text(&o));
-    stem_out_free(&o);
-}
-
 static void call_op(struct stem_checker *c, const struct stem_op_def *def, const struct stem_x *x,
                     struct stem_results *r)
 {
@@ -358,7 +331,7 @@ static void call_op(struct stem_checker *c, const struct stem_op_def *def, const
                            .attrs = attrs};
     r->bad = !stem_op_infer(def, &i);
     if (r->bad)
-        show_operands(c, def, in, n);
+        stem_check_show_operands(c, def, in, n);
     for (uint32_t k = 0; !r->bad && k < i.n_out; k++) {
         r->bad = !stem_type_possible(&c->eval, &i.out[k], x->id.span);
         add_result(r, (struct stem_sval){.type = i.out[k], .computed = true});
@@ -391,7 +364,8 @@ static bool is_operand(const struct stem_ast_param *p)
     return p->mode != STEM_AST_OUT && p->mode != STEM_AST_WORKSPACE;
 }
 
-static void scalar_args(struct stem_checker *c, const struct stem_callable *f, const struct stem_x *x,
+/* `counted`: the operands are as many as there must be; if not, a scalar may be among them. */
+static void scalar_args(struct stem_checker *c, const struct stem_callable *f, const struct stem_x *x, bool counted,
                         struct stem_results *r)
 {
     const char *names[STEM_MAX_OPERANDS], *callee = stem_name(c->m, x->id.name);
@@ -407,7 +381,8 @@ static void scalar_args(struct stem_checker *c, const struct stem_callable *f, c
         if (!p) {
             stem_error(c->m->diags, STEM_E_UNKNOWN_ATTR, a->attr.span, "'%s' has no scalar parameter '%s'", callee,
                        stem_name(c->m, a->attr.name));
-            stem_suggest(c->m->diags, stem_name(c->m, a->attr.name), names, n);
+            if (!stem_suggest(c->m->diags, stem_name(c->m, a->attr.name), names, n))
+                stem_check_list_scalars(c, f);
         } else if (!duplicate(c, x, a)) {
             stem_check_scalar(&c->eval, p, a->value);
         }
@@ -416,7 +391,7 @@ static void scalar_args(struct stem_checker *c, const struct stem_callable *f, c
         const struct stem_arg *a = x->args;
         while (a && !stem_sym_eq(a->attr.name, p->id.name))
             a = a->next;
-        if (a || p->value)
+        if (a || p->value || !counted)
             continue;
         stem_error(c->m->diags, STEM_E_MISSING_ATTR, x->id.span, "'%s' needs the scalar '%s'", callee,
                    stem_name(c->m, p->id.name));
@@ -443,9 +418,14 @@ static void call_operands(struct stem_checker *c, const struct stem_callable *f,
             continue;
         for (; p && !is_operand(p); p = p->next)
             i++;
+        bool number = stem_is_const(&c->eval, a->value);
+        if (!p && number) /* one too many, and so it was said */
+            continue;
         struct stem_sval have = stem_check_expr(c, a->value);
         if (!p)
             continue;
+        if (number)
+            stem_check_label_scalar(c, f, p);
         struct need need = {stem_name(c->m, p->id.name), written_mode(p), p->span};
         char what[80];
         snprintf(what, sizeof what, "'%.60s'", need.name);
@@ -478,6 +458,7 @@ static bool count_operands(struct stem_checker *c, const struct stem_callable *f
     stem_error(c->m->diags, STEM_E_ARITY, x->id.span, "'%s' takes %u operand%s, not %u", stem_name(c->m, x->id.name),
                need, need == 1 ? "" : "s", have);
     stem_diag_label(c->m->diags, f->item->id.span, "declared here");
+    stem_check_help_scalars(c, f, x, have, need);
     return false;
 }
 
@@ -536,13 +517,14 @@ static void call_callable(struct stem_checker *c, uint32_t index, const struct s
         own->segment_stmt = own->segment_stmt ? own->segment_stmt : f->segment_stmt;
     }
     instance_index(c, f, x);
-    r->bad = !count_operands(c, f, x);
+    bool counted = count_operands(c, f, x);
+    r->bad = !counted;
     if (f->n_params > STEM_MAX_LAYER_PARAMS || f->n_results > STEM_MAX_LAYER_PARAMS) {
         r->bad = true; /* reported at the declaration */
         return;
     }
     call_operands(c, f, x, v, r);
-    scalar_args(c, f, x, r);
+    scalar_args(c, f, x, counted, r);
     for (uint32_t i = 0; i < f->n_results; i++) {
         struct stem_sval out = {
             .type = f->result_type[i], .computed = true, .bad = f->result_type[i].dtype == STEM_N_DTYPES};

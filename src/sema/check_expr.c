@@ -150,6 +150,25 @@ static void bad_part(struct stem_checker *c, const struct stem_sub *s, struct st
                    outside ? "does not lie" : "is not sure to lie", dim_text(e, size));
 }
 
+/* Help for x[-1] and x[:-1], which count from the end elsewhere. */
+static void help_from_end(struct stem_checker *c, const struct stem_sub *s, struct stem_dim low, struct stem_dim high,
+                          struct stem_dim size)
+{
+    const struct stem_eval *e = &c->eval;
+    bool from_low = s->low && s->low->kind == STEM_X_UNARY && s->low->op == STEM_X_NEG;
+    bool from_high = s->high && s->high->kind == STEM_X_UNARY && s->high->op == STEM_X_NEG;
+    if (from_low)
+        low = stem_dim_op(e->dims, STEM_DIM_ADD, size, low);
+    if (from_high)
+        high = stem_dim_op(e->dims, STEM_DIM_ADD, size, high);
+    if ((!from_low && !from_high) || !low.n || !high.n || !at_most(e, stem_dim_const(e->dims, 0), low))
+        return;
+    if (!s->range)
+        stem_diag_help(c->m->diags, "counted from the end, this is %s", dim_text(e, low));
+    else if (at_most(e, stem_dim_op(e->dims, STEM_DIM_ADD, low, stem_dim_const(e->dims, 1)), high))
+        stem_diag_help(c->m->diags, "counted from the end, this is %s:%s", dim_text(e, low), dim_text(e, high));
+}
+
 /* One subscript of a size; *out is the new size (n == 0: the size is dropped). */
 static bool subscript(struct stem_checker *c, const struct stem_sub *s, struct stem_dim size, struct stem_dim *out)
 {
@@ -164,10 +183,24 @@ static bool subscript(struct stem_checker *c, const struct stem_sub *s, struct s
     struct stem_dim more = stem_dim_op(e->dims, STEM_DIM_ADD, low, one);
     if (!at_most(e, zero, low) || !at_most(e, more, high) || !at_most(e, high, size)) {
         bad_part(c, s, low, high, size);
+        help_from_end(c, s, low, high, size);
         return false;
     }
     *out = s->range ? stem_dim_op(e->dims, STEM_DIM_SUB, high, low) : STEM_DIM_BAD;
     return !s->range || out->n;
+}
+
+/* A slice with too few subscripts, as it would be with all of them. */
+static void help_rank(struct stem_checker *c, const struct stem_x *x, uint32_t n, uint32_t rank)
+{
+    struct stem_out o = {0};
+    uint32_t len = x->span.end - x->span.begin;
+    for (; n < rank; n++)
+        stem_out_printf(&o, ", :");
+    if (o.len && len > 1 && len <= 60)
+        stem_diag_help(c->m->diags, "every size has a subscript, `:` for the whole: %.*s%s]", (int)len - 1,
+                       c->m->ast->source->text + x->span.begin, stem_out_text(&o));
+    stem_out_free(&o);
 }
 
 static struct stem_sval slice(struct stem_checker *c, const struct stem_x *x)
@@ -181,6 +214,7 @@ static struct stem_sval slice(struct stem_checker *c, const struct stem_x *x)
     if (n != v.type.rank) {
         stem_error(c->m->diags, STEM_E_RANK, x->span, "%u subscript%s for %s", n, n == 1 ? "" : "s",
                    stem_type_text(&c->eval, &v.type));
+        help_rank(c, x, n, v.type.rank);
         return bad;
     }
     if (stem_dtype_bits(v.type.dtype) < 8) {

@@ -58,7 +58,10 @@ void stem_check_unknown(struct stem_checker *c, const struct stem_x *x)
     for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
         stem_vec_push(&list, pointwise[i]);
     stem_error(c->m->diags, STEM_E_UNKNOWN_OP, x->id.span, "there is no op, layer or kernel '%s'", text);
-    if (foreign_op(text))
+    const char *dtype = stem_usual_dtype(text);
+    if (dtype && !stem_dtype_packed(stem_dtype_from_name(dtype)))
+        stem_diag_help(c->m->diags, "%s(x) converts x", dtype);
+    else if (foreign_op(text))
         stem_diag_help(c->m->diags, "%s", foreign_op(text));
     else
         stem_suggest(c->m->diags, text, list.at, list.len);

@@ -121,6 +121,8 @@ bool stem_is_const(const struct stem_eval *e, const struct stem_x *x);
 /* min, sqrt, ...: a function of numbers. */
 bool stem_is_number_function(const char *name);
 void stem_eval_consts(struct stem_module *m, const struct stem_override *overrides, uint32_t n);
+/* The dtype that other systems call so; NULL: none. */
+const char *stem_usual_dtype(const char *text);
 bool stem_suggest(struct stem_diags *diags, const char *word, const char *const *candidates, uint32_t n);
 
 /* ---- divisions of whole numbers that round (rounding.c) ---- */

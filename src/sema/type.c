@@ -25,8 +25,7 @@ bool stem_type_dims(const struct stem_dims *d, const struct stem_type *t, int64_
     return true;
 }
 
-/* Names that other systems use; NULL: none of them. */
-static const char *usual_name(const char *text)
+const char *stem_usual_dtype(const char *text)
 {
     static const char *const table[][2] = {
         {"float", "f32"},    {"float32", "f32"},    {"fp32", "f32"},           
@@ -40,6 +39,26 @@ static const char *usual_name(const char *text)
     return NULL;
 }
 
+/* Types of other systems that there are not: a name that resembles theirs is none. */
+static bool is_missing(const char *text)
+{
+    static const char *const words[] = {"f64", "float64", "double", "i8",   "int8",    "i16",   "int16", "u16",
+                                        "u32", "u64",     "uint16", "uint32", "uint64", "short", "char",  "bool"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i], text))
+            return true;
+    return false;
+}
+
+static void list_dtypes(struct stem_diags *q, const char *const *names)
+{
+    struct stem_out o = {0};
+    for (int i = 0; i < STEM_N_DTYPES; i++)
+        stem_out_printf(&o, "%s%s", i == 0 ? "" : i + 1 == STEM_N_DTYPES ? " and " : ", ", names[i]);
+    stem_diag_help(q, "there are %s", stem_out_text(&o));
+    stem_out_free(&o);
+}
+
 static bool known_dtype(const struct stem_eval *e, struct stem_ident id, enum stem_dtype *dtype)
 {
     const char *text = stem_name(e->m, id.name), *names[STEM_N_DTYPES];
@@ -49,10 +68,10 @@ static bool known_dtype(const struct stem_eval *e, struct stem_ident id, enum st
     for (int i = 0; i < STEM_N_DTYPES; i++)
         names[i] = stem_dtype_name((enum stem_dtype)i);
     stem_error(e->diags, STEM_E_UNKNOWN_DTYPE, id.span, "unknown element type '%s'", text);
-    if (usual_name(text))
-        stem_diag_help(e->diags, "it is called '%s' here", usual_name(text));
-    else
-        stem_suggest(e->diags, text, names, STEM_N_DTYPES);
+    if (stem_usual_dtype(text))
+        stem_diag_help(e->diags, "it is called '%s' here", stem_usual_dtype(text));
+    else if (is_missing(text) || !stem_suggest(e->diags, text, names, STEM_N_DTYPES))
+        list_dtypes(e->diags, names);
     return false;
 }
 
