@@ -47,6 +47,8 @@ struct stem_cli_compile {
 };
 
 extern const struct argp stem_cli_compile_argp; /* its input is a struct stem_cli_compile */
+/* Leaves these of its options out of this command's --help: it refuses them, or has its own of that name. */
+void stem_cli_hide(const char *const *names);
 
 void stem_cli_compile_init(struct stem_cli_compile *c);
 void stem_cli_compile_free(struct stem_cli_compile *c);

@@ -67,8 +67,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct bench_options *o = state->input;
     char *end;
+    static const char *const refused[] = {"arch", "passes", "stop-after", "one-stream", "order", "pdl", NULL};
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &o->compile; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &o->compile; stem_cli_hide(refused); return 0;
     case OPT_WAYS: parse_ways(o, arg, state); return 0;
     case OPT_JSON: o->json = arg; return 0;
     case OPT_ITERS:

@@ -86,9 +86,10 @@ static enum stem_host_embed parse_embed(struct argp_state *state, const char *ar
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    static const char *const own[] = {"arch", NULL};
     struct emit *e = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &e->compile; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &e->compile; stem_cli_hide(own); return 0;
     case 'o': e->dir = arg; return 0;
     case OPT_EMBED: e->o.embed = parse_embed(state, arg); return 0;
     case OPT_ARCHS: parse_archs(e, state, arg); return 0;

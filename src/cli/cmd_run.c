@@ -72,6 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     static const char *const ways[] = {"capture", "nodes", "record", "eager", NULL};
     static const char *const memories[] = {"slab", "pool", NULL};
     static const char *const oracles[] = {"cpu", NULL};
+    static const char *const refused[] = {"passes", "stop-after", NULL};
     struct stem_run *r = state->input;
     r->for_gpu = key == OPT_BY      ? "by"
                  : key == OPT_ITERS ? "iters"
@@ -79,7 +80,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                  : key == OPT_INDEX ? "gpu"
                                     : r->for_gpu;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &r->compile; stem_cli_hide(refused); return 0;
     case OPT_DEVICE: r->device = (enum stem_run_device)stem_cli_word(state, arg, "--device", devices); return 0;
     case OPT_BY: r->by = (enum stem_run_by)stem_cli_word(state, arg, "--by", ways); return 0;
     case OPT_ITERS: r->iters = (uint32_t)number(state, arg, "--iters", 1, 1000000); return 0;

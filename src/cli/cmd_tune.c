@@ -47,8 +47,9 @@ static uint32_t number(struct argp_state *state, const char *arg, const char *wh
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
+    static const char *const refused[] = {"arch", "passes", "stop-after", "one-stream", "costs", NULL};
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &o->compile; return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &o->compile; stem_cli_hide(refused); return 0;
     case 'o': o->output = arg; return 0;
     case OPT_SECONDS: o->seconds = number(state, arg, "--seconds", 1000000); return 0;
     case OPT_PAIRS: o->pairs = number(state, arg, "--pairs", 1000000); return 0;

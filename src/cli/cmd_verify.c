@@ -14,9 +14,12 @@ static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, 
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    static const char *const refused[] = {"passes", "stop-after", NULL};
     (void)arg;
-    if (key == ARGP_KEY_INIT)
+    if (key == ARGP_KEY_INIT) {
+        stem_cli_hide(refused);
         state->child_inputs[0] = state->input;
+    }
     return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
 }
 

@@ -41,7 +41,7 @@ enum {
     OPT_MAX_ERRORS,
 };
 
-static const struct argp_option options[] = {
+static struct argp_option options[] = {
     {"define", 'D', "NAME=VALUE", 0, "Override a const", 1},
     {"dim", OPT_DIM, "NAME=N,...", 0, "Specialise for these sizes (default: the dim's own default, else its upper bound)", 1},
     {"arch", OPT_ARCH, "sm_XX", 0, "GPU that launches are shaped for: sm_80, sm_90, sm_100, sm_120 (default sm_90)", 1},
@@ -72,6 +72,14 @@ static const struct argp_option options[] = {
     {"max-errors", OPT_MAX_ERRORS, "N", 0, "Stop printing after N errors (default 20)", 4},
     {"color", OPT_COLOR, "WHEN", 0, "always, never, auto (default)", 4},
     {0}};
+
+void stem_cli_hide(const char *const *names)
+{
+    for (struct argp_option *o = options; o->name; o++)
+        for (const char *const *name = names; *name; name++)
+            if (!strcmp(o->name, *name))
+                o->flags |= OPTION_HIDDEN;
+}
 
 void stem_cli_error(const char *fmt, ...)
 {

@@ -37,6 +37,16 @@ expect 2 '^mainstem: error: unknown option .--nope.$' relane --nope -- true
 expect 2 "^mainstem: error: a command comes before the option '--nope'" --nope
 expect 2 '^mainstem: error: which file' compile --
 expect 0 '^Usage: mainstem run' run --help --nope
+# --help has no option that the command refuses, and none twice.
+for of in 'run --(passes|stop-after)=' 'verify --(passes|stop-after)=' 'bench --(arch|passes|stop-after|order|pdl|one-stream)' 'tune --(arch|passes|stop-after|costs|one-stream)' 'emit --arch=sm_XX '; do
+    n=$((n + 1))
+    if "$MAINSTEM" "${of%% *}" --help | grep -E -- "${of#* }"; then
+        echo "mainstem ${of%% *} --help lists what it does not take"
+        failed=$((failed + 1))
+    fi
+done
+expect 0 '--arch=sm_XX,' emit --help
+expect 0 '--stop-after=' compile --help
 expect 0 'remark' compile "$SRCDIR/tests/cases/c02_needless_fork.stem" -qDPIN=1 --rem # a value behind its letter, none where none is needed, a name cut short
 expect 2 "did you mean 'main-first'" compile $moe --order=main-frist
 expect 2 'takes a number from 1 to 32' compile $moe --max-streams=0
