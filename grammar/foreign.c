@@ -120,7 +120,8 @@ static bool is_assigned(const char *s)
 static bool behind_arrow(struct stem_parse *p, uint32_t at)
 {
     const char *text = p->source->text;
-    for (uint32_t i = statement(p, at); i + 1 < at; i++)
+    uint32_t begin = statement(p, at), first = at > begin + 500 ? at - 500 : begin; /* not far, as above */
+    for (uint32_t i = first; i + 1 < at; i++)
         if (text[i] == '-' && text[i + 1] == '>')
             return true;
     return false;
@@ -267,6 +268,16 @@ static void at_sign(struct stem_parse *p, struct stem_span at)
     stem_diag_help(p->diags, "a statement has its stream at its end, NAME = ... on %.*s;", n, text + at.end);
 }
 
+/* The byte is in a statement that the parser gave up, on the same line. */
+static bool given_up(struct stem_parse *p, struct stem_span at)
+{
+    if (!p->error_end || p->error_end > at.begin)
+        return false;
+    bool same = !memchr(p->source->text + p->error_end, '\n', at.begin - p->error_end) && statement(p, at.begin) < p->error_end;
+    p->error_end = same ? at.end : 0; /* what was searched is not searched again */
+    return same;
+}
+
 void stem_parse_bad_byte(struct stem_parse *p, const char *text, struct stem_span at)
 {
     const char *line = p->source->text + at.begin;
@@ -274,9 +285,8 @@ void stem_parse_bad_byte(struct stem_parse *p, const char *text, struct stem_spa
     p->bad_end = at.end;
     if (at.begin < p->quiet_end)
         return;
-    if (p->error_end && p->error_end <= at.begin && !memchr(line - (at.begin - p->error_end), '\n', at.begin - p->error_end) &&
-        statement(p, at.begin) < p->error_end)
-        return; /* in a statement that the parser gave up */
+    if (given_up(p, at))
+        return;
     if (c > 0x20 && c < 0x7f)
         stem_error(p->diags, STEM_E_BAD_BYTE, at, "'%c' starts no token", c);
     else
