@@ -256,7 +256,7 @@ enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan,
 {
     static const struct stem_exec_options defaults;
     stem_error_clear(err);
-    STEM_NEED(out, "e");
+    STEM_NEED(out, "exec");
     *out = NULL;
     STEM_NEED(rt, "rt");
     STEM_NEED(plan, "plan");

@@ -150,7 +150,7 @@ struct stem_rt_options {
     struct stem_log log;
 };
 
-/* Retains the device's primary context. */
+/* Retains the device's primary context. On failure *rt is NULL. */
 STEM_API enum stem_status stem_rt_open(const struct stem_rt_options *options, struct stem_rt **rt,
                                        struct stem_rt_error *err);
 /* Programs of this device must have been freed. */
@@ -278,7 +278,8 @@ struct stem_exec_options {
     bool caller_orders; /* launches are not ordered after each other by the program: the caller does it */
 };
 
-/* `plan` is borrowed and must outlive the program. State that stays unbound is owned by the program and zeroed. */
+/* `plan` is borrowed and must outlive the program. State that stays unbound is owned by the program and zeroed.
+ * On failure *exec is NULL. */
 STEM_API enum stem_status stem_exec_new(struct stem_rt *rt, const struct stem_plan *plan,
                                         const struct stem_exec_options *options, struct stem_exec **exec,
                                         struct stem_rt_error *err);

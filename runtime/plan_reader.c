@@ -19,6 +19,8 @@ void stem_read_fail(struct stem_reader *r, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    for (char *c = text; *c; c++) /* a name that is quoted may be anything, and an error is one line */
+        *c = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
     size_t n = strlen(r->path) + strlen(text) + 8;
     r->error = malloc(n);
     if (r->error)
@@ -226,7 +228,14 @@ uint32_t stem_read_word(struct stem_reader *r, const json_t *v, const char *cons
     for (size_t i = 0; s && i < n; i++)
         if (names[i][0] && strcmp(names[i], s) == 0)
             return (uint32_t)i;
-    stem_read_fail(r, s ? "unknown word \"%.40s\"" : "expected a word", s);
+    char known[160] = "";
+    for (size_t i = 0, len = 0; i < n && len < sizeof known; i++)
+        if (names[i][0])
+            len += (size_t)snprintf(known + len, sizeof known - len, "%s%s", len ? ", " : "", names[i]);
+    if (s)
+        stem_read_fail(r, "unknown word \"%.40s\"; it is one of %s", s, known);
+    else
+        stem_read_fail(r, "expected a word: one of %s", known);
     return 0;
 }
 

@@ -64,7 +64,7 @@ struct stem_message {
     const char *text;
     const char *pass;       /* remarks: who speaks; else NULL */
 };
-/* Diagnostics as data, in order; n set. Owned by `jit`. */
+/* Diagnostics as data, in order; *n says how many. Owned by `jit`. NULL and none for a `jit` that is NULL. */
 STEM_API const struct stem_message *stem_jit_messages(const struct stem_jit *jit, uint32_t *n);
 /* All errors and warnings as the command line prints them, with source lines and carets, without colour; "" if none. */
 STEM_API const char *stem_jit_text_of_messages(const struct stem_jit *jit);

@@ -178,6 +178,18 @@ static void add_program(struct stem_compiled *c, struct stem_program *p)
     c->programs[c->n_programs++] = p;
 }
 
+/* After an error about a dim that the file does not have: if it is a const, say how that gets a value. */
+static void suggest_define(struct stem_compiled *c, const struct stem_compile_args *a)
+{
+    for (uint32_t i = 0; i < a->n_dims; i++)
+        for (const struct stem_item *item = c->ast->items; item; item = item->next) {
+            const char *name = item->kind == STEM_I_CONST ? stem_sym_str(c->strings, item->id.name) : "";
+            size_t n = strlen(name);
+            if (n && !strncmp(a->dims[i], name, n) && a->dims[i][n] == '=')
+                stem_diag_help(c->diags, "'%s' is a const: -D %s overrides it", name, a->dims[i]);
+        }
+}
+
 /* One program for each combination of sizes; the first dim varies slowest. */
 static void expand_all(struct stem_compiled *c, const struct stem_compile_args *a)
 {
@@ -198,6 +210,8 @@ static void expand_all(struct stem_compiled *c, const struct stem_compile_args *
         for (uint32_t i = n_dims; i-- > 0; rest /= dims[i].n)
             b[i] = (struct stem_binding){dims[i].name, dims[i].value[rest % dims[i].n]};
         struct stem_program *p = stem_expand(c->module, b, n_dims, c->diags);
+        if (!p && stem_diags_said(c->diags, STEM_E_UNKNOWN_DIM, STEM_NOWHERE))
+            suggest_define(c, a);
         if (p)
             add_program(c, p);
     }

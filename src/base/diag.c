@@ -258,12 +258,17 @@ static void print_record(const struct stem_source *s, const struct stem_diag *d,
         print_snippet(s, d->span, color, c.off, o);
     for (uint32_t i = 0; i < d->n_labels; i++) {
         print_place(s, d->labels[i].span, o);
-        stem_out_printf(o, "%snote: %s%s\n", c.cyan, c.off, d->labels[i].text);
+        stem_out_printf(o, "%snote: %s", c.cyan, c.off);
+        stem_out_plain(o, d->labels[i].text);
+        stem_out_char(o, '\n');
         if (s && !nowhere(d->labels[i].span))
             print_snippet(s, d->labels[i].span, c.cyan, c.off, o);
     }
-    for (uint32_t i = 0; i < d->n_help; i++)
-        stem_out_printf(o, "      = help: %s\n", d->help[i]);
+    for (uint32_t i = 0; i < d->n_help; i++) {
+        stem_out_str(o, "      = help: ");
+        stem_out_plain(o, d->help[i]);
+        stem_out_char(o, '\n');
+    }
 }
 
 static bool listed(const char *list, const char *name)

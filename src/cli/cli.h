@@ -54,6 +54,8 @@ void stem_cli_compile_init(struct stem_cli_compile *c);
 void stem_cli_compile_free(struct stem_cli_compile *c);
 /* Compiles and prints diagnostics to stderr. NULL if there were errors, with *status the exit status. */
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status);
+/* A source text as stem_source_read has it, but what can be read once, standard input or a pipe, is kept for the next call. */
+const struct stem_source *stem_cli_source(struct stem_arena *a, const char *path, const char **why);
 /* The error for a program without a plan: which option is why, and `so`, what comes of it. */
 void stem_cli_no_plan(const struct stem_cli_compile *c, const char *so);
 /* For a command that needs what the passes make: false after an error message if options leave some of them out. */

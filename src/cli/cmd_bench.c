@@ -37,6 +37,16 @@ static const struct argp_option options[] = {
     {0}};
 static const struct argp_child children[] = {{&stem_cli_compile_argp, 0, 0, 0}, {0}};
 
+static _Noreturn void wrong_way(const struct argp_state *state, const char *way, const char *const *names)
+{
+    char all[512] = "";
+    for (size_t k = 0, len = 0; k < BENCH_KINDS + 1 && len < sizeof all; k++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", k ? ", " : "", names[k]);
+    const char *near = stem_nearest(way, names, BENCH_KINDS + 1);
+    stem_cli_usage(state, "--ways does not know '%s'; %s%s%s", way, near ? "did you mean '" : "there are ", near ? near : all,
+                   near ? "'?" : "");
+}
+
 static void parse_ways(struct bench_options *o, const char *list, struct argp_state *state)
 {
     const char *names[BENCH_KINDS + 1] = {[BENCH_KINDS] = "all"};
@@ -51,10 +61,8 @@ static void parse_ways(struct bench_options *o, const char *list, struct argp_st
         for (uint32_t k = 0; k < BENCH_KINDS; k++)
             if (!strcmp(one, "all") || !strcmp(one, names[k]))
                 o->way[k] = known = true;
-        const char *near = stem_nearest(one, names, BENCH_KINDS + 1);
         if (!known)
-            stem_cli_usage(state, "--ways does not know '%s'%s%s%s", one, near ? "; did you mean '" : "", near ? near : "",
-                       near ? "'?" : "");
+            wrong_way(state, one, names);
     }
     uint32_t n = 0;
     for (uint32_t k = 0; k < BENCH_KINDS; k++)

@@ -104,6 +104,7 @@ static bool open_side(const char *path, struct stem_cli_compile *c, struct stem_
         read_plan(path, a, s, status);
     } else {
         c->args.path = path;
+        c->args.text = NULL;
         s->compiled = stem_cli_compile(c, status);
         if (s->compiled && !s->compiled->plan) {
             stem_cli_error("there is no plan of '%s' after --stop-after or --passes", path);

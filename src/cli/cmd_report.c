@@ -134,7 +134,7 @@ static int report_json(const struct report_args *args)
         status = STEM_EXIT_INPUT;
     } else {
         struct stem_report r = {.plan = plan,
-                                .source = plan->source ? stem_source_read(arena, plan->source, &why) : NULL};
+                                .source = plan->source ? stem_cli_source(arena, plan->source, &why) : NULL};
         status = write_page(args, &r);
     }
     free(error);

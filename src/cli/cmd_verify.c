@@ -82,7 +82,7 @@ static int verify_json(const char *path, int color)
         goto done;
     }
     /* Carets point into the .stem file if it is still where the plan says. */
-    struct stem_source *source = plan->source ? stem_source_read(arena, plan->source, &why) : NULL;
+    const struct stem_source *source = plan->source ? stem_cli_source(arena, plan->source, &why) : NULL;
     status = verify_plan(plan, path, source, color);
     stem_plan_free(plan);
 done:
@@ -98,6 +98,8 @@ int stem_cmd_verify(int argc, char **argv)
     int status = STEM_EXIT_USAGE;
     if (!stem_cli_whole(&c)) {
         /* said already */
+    } else if (c.args.no_verify) {
+        stem_cli_error("--no-verify: here the verdict is the output; it is for 'mainstem compile'");
     } else if (stem_cli_is_plan(c.args.path)) {
         status = stem_cli_takes_plan(&c) ? verify_json(c.args.path, c.color) : STEM_EXIT_USAGE;
     } else {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/width.h"
 
 enum {
     OPT_DIM = 0x100,
@@ -81,14 +82,20 @@ void stem_cli_hide(const char *const *names)
                 o->flags |= OPTION_HIDDEN;
 }
 
+/* Names out of a plan may be anything; what another compiler says has lines. Allocates nothing: memory may be what ran out. */
 void stem_cli_error(const char *fmt, ...)
 {
+    char text[16384];
     va_list ap;
     va_start(ap, fmt);
-    fputs("mainstem: error: ", stderr);
-    vfprintf(stderr, fmt, ap);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    fputs("mainstem: error: ", stderr);
+    for (uint32_t n, at = 0; text[at]; at += n ? n : 1) {
+        n = text[at] == '\n' ? 1 : stem_character(text + at, (uint32_t)strnlen(text + at, 4));
+        fwrite(n ? text + at : "?", 1, n ? n : 1, stderr);
+    }
+    fputc('\n', stderr);
 }
 
 static uint64_t number(struct argp_state *state, const char *arg, const char *what, uint64_t low, uint64_t high)
@@ -105,6 +112,18 @@ static uint64_t number(struct argp_state *state, const char *arg, const char *wh
     return n;
 }
 
+/* The word that is meant: a slip of it, or all but what it begins with, as in '90' for sm_90. */
+static const char *nearest_or_end(const char *arg, const char *const *words, size_t n)
+{
+    const char *const *found = NULL;
+    for (size_t i = 0; *arg && i < n; i++) {
+        const char *end = strrchr(words[i], '_');
+        if (end && !strcmp(end + 1, arg))
+            found = &words[i];
+    }
+    return found ? *found : stem_nearest(arg, words, n);
+}
+
 /* Position of `arg` in a NULL-terminated list of words. */
 int stem_cli_word(struct argp_state *state, const char *arg, const char *what, const char *const *words)
 {
@@ -115,7 +134,7 @@ int stem_cli_word(struct argp_state *state, const char *arg, const char *what, c
     char all[256] = "";
     for (size_t i = 0, len = 0; i < n && len < sizeof all; i++)
         len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
-    const char *near = stem_nearest(arg, words, n);
+    const char *near = nearest_or_end(arg, words, n);
     stem_cli_usage(state, "%s does not know '%s'%s%s%s", what, arg, near ? "; did you mean '" : "; it takes ", near ? near : all,
                near ? "'?" : "");
     return 0;

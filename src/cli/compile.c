@@ -10,6 +10,7 @@
 
 #include "ast/ast.h"
 #include "base/source.h"
+#include "base/vec.h"
 #include "cli/cli.h"
 #include "costs/costs.h"
 #include "pass/order.h"
@@ -150,20 +151,37 @@ static bool is_drawing(const char *path)
     return !strcmp(begin, "digraph");
 }
 
-/* Standard input can be read once, and a command may compile its program several times. */
-static void take_standard_input(struct stem_compile_args *a)
+/* Standard input and pipes can be read once, and a command may compile its program several times and show its lines. */
+static bool is_read_once(const char *path)
+{
+    struct stat s;
+    return !strcmp(path, "-") || (!stat(path, &s) && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode));
+}
+
+const struct stem_source *stem_cli_source(struct stem_arena *a, const char *path, const char **why)
 {
     static struct stem_arena *kept; /* to the end of the process */
-    static const struct stem_source *text;
-    const char *why;
-    if (strcmp(a->path, "-"))
-        return;
-    if (!kept) {
+    static STEM_VEC(const struct stem_source *) texts;
+    const char *name = strcmp(path, "-") ? path : "<stdin>";
+    for (uint32_t i = 0; i < texts.len; i++)
+        if (!strcmp(texts.at[i]->path, name))
+            return texts.at[i];
+    if (!is_read_once(path))
+        return stem_source_read(a, path, why);
+    if (!kept)
         kept = stem_arena_new();
-        text = stem_source_read(kept, a->path, &why);
-    }
+    const struct stem_source *text = stem_source_read(kept, path, why);
+    if (text)
+        stem_vec_push(&texts, text);
+    return text;
+}
+
+static void take_what_is_read_once(struct stem_compile_args *a)
+{
+    const char *why;
+    const struct stem_source *text = !a->text && is_read_once(a->path) ? stem_cli_source(NULL, a->path, &why) : NULL;
     if (!text)
-        return; /* the compiler fails in the same way, and says so */
+        return; /* the compiler reads the file; or fails in the same way, and says so */
     a->path = text->path;
     a->text = text->text;
     a->len = text->len;
@@ -171,7 +189,7 @@ static void take_standard_input(struct stem_compile_args *a)
 
 struct stem_compiled *stem_cli_compile(struct stem_cli_compile *c, int *status)
 {
-    take_standard_input(&c->args);
+    take_what_is_read_once(&c->args);
     if (is_drawing(c->args.path)) {
         stem_cli_error("'%s' is a graph in DOT: 'mainstem lanes' reads it", c->args.path);
         *status = STEM_EXIT_USAGE;

@@ -126,7 +126,7 @@ bool stem_cli_kernel_error(const char *said, const char *source, const char *by)
         if (!(source ? read_others(line, stem_out_text(&shown), &f) : read_nvrtc(line, &f)))
             continue;
         if (!text) {
-            text = stem_source_read(a, source ? source : stem_arena_strndup(a, f.path, (size_t)f.path_len), &why);
+            text = stem_cli_source(a, source ? source : stem_arena_strndup(a, f.path, (size_t)f.path_len), &why);
             stem_diags_set_source(q, text);
         }
         bool same = text && (source || ((size_t)f.path_len == strlen(text->path) && !memcmp(f.path, text->path, (size_t)f.path_len)));

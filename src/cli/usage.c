@@ -61,6 +61,11 @@ static _Noreturn void unknown(const struct known *k, const char *dashes, const c
         names[i] = k->at[i]->name;
     snprintf(word, sizeof word, "%.*s", (int)(len < 60 ? len : 60), name);
     const char *near = stem_nearest(word, names, k->n);
+    bool defines = false;
+    for (uint32_t i = 0; i < k->n; i++)
+        defines |= !strcmp(names[i], "define");
+    if (defines && !strcmp(word, "const"))
+        wrong(k, "unknown option '%s%s'; did you mean '-D NAME=VALUE'?", dashes, word);
     wrong(k, "unknown option '%s%s'%s%s%s", dashes, word, near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 

@@ -135,6 +135,23 @@ static bool load_function(const struct stem_plan_extern *e, struct function *f, 
     return true;
 }
 
+/* An error says where the function is called: plans do not keep where it is declared. */
+static bool load_functions(struct stem_cpu *c, char **error)
+{
+    for (uint32_t f = 0; f < c->plan->n_externs; f++) {
+        if (load_function(&c->plan->externs[f], &c->functions[f], error))
+            continue;
+        for (uint32_t i = 0; i < c->plan->n_variants; i++)
+            for (uint32_t k = 0; k < c->plan->variants[i].n_ops; k++) {
+                const struct stem_plan_op *op = &c->plan->variants[i].ops[k];
+                if (op->work == STEM_WORK_EXTERN && op->function == f)
+                    return fail_op(error, c->plan, op);
+            }
+        return false;
+    }
+    return true;
+}
+
 static bool load_kernels(struct stem_cpu *c, char **error)
 {
     for (uint32_t i = 0; i < c->plan->n_variants; i++)
@@ -208,9 +225,7 @@ struct stem_cpu *stem_cpu_new(const struct stem_plan *plan, char **error)
         c->plan = plan;
     bool ok = c && (allocate(c) || stem_cpu_fail(error, "out of memory: the slab has %llu bytes",
                                                  (unsigned long long)plan->slab_bytes));
-    for (uint32_t i = 0; ok && i < plan->n_externs; i++)
-        ok = load_function(&plan->externs[i], &c->functions[i], error);
-    ok = ok && load_kernels(c, error);
+    ok = ok && load_functions(c, error) && load_kernels(c, error);
     if (!ok) {
         stem_cpu_free(c);
         return NULL;

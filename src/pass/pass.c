@@ -74,6 +74,8 @@ static bool known(struct stem_diags *diags, const char *word, size_t len)
         stem_diag_help(diags, "parse, check and expand always run; --passes takes those after them, from '%s' on", names[0]);
     else if (near)
         stem_diag_help(diags, "did you mean '%s'?", near);
+    else
+        stem_diag_help(diags, "`--list-passes` lists them");
     return false;
 }
 

@@ -129,6 +129,8 @@ expect 2 "order is for programs: '.*json' is compiled already" verify "$plan" --
 expect 2 'define is for programs' report "$plan" -D LAYERS=1
 expect 2 'dim is for programs' diff "$plan" "$plan" --dim T=1
 expect 0 'do the same' diff "$plan" "$plan" --color=never
+expect 2 'no-verify: here the verdict is the output' verify "$moe" --no-verify
+expect 2 'no-verify: here the verdict is the output' verify "$plan" --no-verify
 expect 2 'dim is for .stem files' compile "$work/moe.ir" --from=ir --dim T=4
 expect 2 'D is for .stem files' compile "$work/moe.ir" --from=ir -D LAYERS=4
 for option in --by=nodes --iters=3 --memory=pool --gpu=0; do
@@ -144,6 +146,21 @@ done
 # ---- files that are not what they are taken for ----
 cp "$plan" "$work/plan" # without its ending
 "$MAINSTEM" compile "$moe" -q -o "$work/big" --emit=dot || exit 99
+# Names out of a plan, in what is said of it: none of their bytes that a terminal would obey.
+printf '\342\200\256evil\\u001b[31m\\n' >"$work/evil"
+for from in '"access":"read"' '"kind":"input"' '"sm":90'; do
+    to="${from%:*}:\"$(cat "$work/evil")\""
+    [ "$from" = '"sm":90' ] && to="\"$(cat "$work/evil")\":1,$from"
+    n=$((n + 1))
+    text=$(cat "$plan")
+    printf '%s' "${text/"$from"/"$to"}" >"$work/evil.json"
+    "$MAINSTEM" verify "$work/evil.json" >"$work/out" 2>&1
+    status=$?
+    [ $status = 1 ] && grep -q 'unknown [a-z]* "???evil?\[31m?"' "$work/out" && [ "$(wc -l <"$work/out")" = 1 ] ||
+        wrong "evil names: $status, $(cat -v "$work/out")"
+done
+sed '0,/"access":"read"/s//"access":"wrote"/' "$plan" >"$work/evil.json"
+expect 1 'access: unknown word "wrote"; it is one of read, write, readwrite$' verify "$work/evil.json"
 : >"$work/empty"
 echo '{' >"$work/broken.json"
 head -c 3000 "$plan" >"$work/cut.json"
@@ -174,6 +191,17 @@ expect 1 'latin.stem:5:20: error: the last sizes of x and w differ' compile "$wo
 expect 1 'given are x: f32\[4, 8\], w: f32\[8, 16\]' compile "$work/latin.stem"
 expect 1 'names are letters of ASCII' compile "$work/letter.stem"
 
+# ---- pipes, which can be read once ----
+for command in 'run --device=cpu' 'run --orders=2' compile verify report; do
+    [ "$command" = report ] && command="report -o $work/x.html"
+    # shellcheck disable=SC2086
+    expect 0 '' $command <(cat "$work/own.stem")
+done
+expect 0 'do the same' diff <(cat "$work/own.stem") <(cat "$work/own.stem")
+mkfifo "$work/fifo"
+cat "$work/own.stem" >"$work/fifo" &
+expect 0 'equal to the one-stream schedule' run --device=cpu "$work/fifo"
+
 # ---- outputs that cannot be written ----
 expect 3 "cannot write '$work': Is a directory" report "$moe" -o "$work"
 expect 3 "cannot write '/dev/full': No space left" report "$moe" -o /dev/full
@@ -191,7 +219,14 @@ done
 
 # ---- words ----
 expect 2 "device does not know 'rocm'; it takes auto, gpu or cpu" run "$moe" --device=rocm
-expect 2 "arch does not know '90'; it takes sm_80, sm_90, sm_100 or sm_120" compile "$moe" --arch=90
+expect 2 "arch does not know '90'; did you mean 'sm_90'\?" compile "$moe" --arch=90
+expect 2 "arch does not know 'gfx'; it takes sm_80, sm_90, sm_100 or sm_120" compile "$moe" --arch=gfx
+expect 2 "there is no pass 'foo'" compile "$moe" --passes=foo
+expect 2 'help: `--list-passes` lists them' compile "$moe" --passes=foo
+expect 2 "ways does not know 'foo'; there are one-nopdl, one, .*, all$" bench "$moe" --ways=foo
+expect 2 "unknown option '--const'; did you mean '-D NAME=VALUE'\?" compile "$moe" --const=LAYERS=1
+expect 1 "there is no dim 'LAYERS'" compile "$moe" --dim LAYERS=1
+expect 1 "help: 'LAYERS' is a const: -D LAYERS=1 overrides it" compile "$moe" --dim LAYERS=1
 MAINSTEM_LIBCUDA=/nowhere expect 3 'there is no GPU, and on the CPU device the program needs' run "$moe" -D HIDDEN=32768 -D INTER=4096
 
 printf 'module m;\nconst Q = 1_000;\ndim T in 1..16;\nmodel f(x: f32[T, Q]) -> f32[T, Q] { return exp(x); }\n' >"$work/dim.stem"
@@ -333,6 +368,9 @@ if [ -n "$nvrtc" ]; then
 fi
 printf '%s\n' 'module own;' 'extern away(inout x: f32[4]);' 'model net(x: f32[4]) -> f32[4] { y = x + x; away(inout y); return y; }' >"$work/away.stem"
 expect 1 'away.stem:3: error: .*not registered: `extern away\(...\) from "lib.so";` names one' run --device=cpu "$work/away.stem"
+
+printf '%s\n' 'module own;' 'extern away(inout x: f32[4]) from "./none.so";' 'model net(x: f32[4]) -> f32[4] { y = x + x; away(inout y); return y; }' >"$work/away.stem"
+expect 3 "away.stem:3: error: op 'away' \(extern:away\): cannot load './none.so'" run --device=cpu "$work/away.stem"
 
 # An extern function that crashes, and one that says no.
 printf '%s\n' '#include "mainstem_rt.h"' 'int crash(const struct stem_call *c, struct CUstream_st *s);' 'int refuse(const struct stem_call *c, struct CUstream_st *s);' \

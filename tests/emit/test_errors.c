@@ -375,9 +375,13 @@ static void creation(void)
         {{.libcuda = STAND_IN, .slab = 4096, .slab_bytes = 1 << 30, .pool = 1}, EMITTED_E_ARGUMENT, "exclude"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        p = &b;
         expect(&b, b.api->create(&cases[i].o, &p, &b.e), cases[i].want, cases[i].text);
         CU_ASSERT_PTR_NULL(p);
     }
+    void *graph = &b;
+    CU_ASSERT_NOT_EQUAL(b.api->graph_create(NULL, b.T, &graph, &b.e), 0);
+    CU_ASSERT_PTR_NULL(graph);
     fakecuda_set_driver_version(12030);
     expect(&b, b.api->create(&(struct emitted_options){.libcuda = STAND_IN}, &p, &b.e), EMITTED_E_OLD_DRIVER, "is of CUDA 12.3");
     fakecuda_set_driver_version(13000);

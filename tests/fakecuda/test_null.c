@@ -25,6 +25,7 @@ static void device(struct fixture *f)
 {
     struct stem_rt_error err;
     struct stem_rt_info info;
+    struct stem_rt *none = f->rt;
     struct CUstream_st *stream = (void *)&info;
     struct stem_timer *t = NULL;
     uint64_t at = 1;
@@ -32,6 +33,8 @@ static void device(struct fixture *f)
     char bytes[4] = "";
     const struct stem_plan_buffer *b = stem_exec_buffer(f->e, 0, 0);
     REFUSED(stem_rt_open(NULL, NULL, &err), "rt");
+    CU_ASSERT_NOT_EQUAL(stem_rt_open(&(struct stem_rt_options){.libcuda = "/nowhere/libcuda.so.1"}, &none, &err), STEM_OK);
+    CU_ASSERT_PTR_NULL(none);
     REFUSED(stem_rt_info(NULL, &info, &err), "rt");
     REFUSED(stem_rt_info(f->rt, NULL, &err), "info");
     REFUSED(stem_rt_alloc(NULL, 4, &at, &err), "rt");
@@ -89,8 +92,13 @@ static void program(struct fixture *f)
     int64_t t = 1;
     REFUSED(stem_exec_new(NULL, f->plan, NULL, &e, &err), "rt");
     CU_ASSERT_PTR_NULL(e);
+    e = f->e;
     REFUSED(stem_exec_new(f->rt, NULL, NULL, &e, &err), "plan");
-    REFUSED(stem_exec_new(f->rt, f->plan, NULL, NULL, &err), "e");
+    CU_ASSERT_PTR_NULL(e);
+    e = f->e;
+    CU_ASSERT_NOT_EQUAL(stem_exec_new(f->rt, f->plan, &(struct stem_exec_options){.memory = 9}, &e, &err), STEM_OK);
+    CU_ASSERT_PTR_NULL(e);
+    REFUSED(stem_exec_new(f->rt, f->plan, NULL, NULL, &err), "exec");
     REFUSED(stem_exec_new(f->rt, f->plan, &no_table, &e, &err), "options.externs");
     REFUSED(stem_exec_new(f->rt, f->plan, &no_name, &e, &err), "options.externs[0].name");
     CU_ASSERT_EQUAL(stem_exec_new(f->rt, NULL, NULL, &e, NULL), STEM_E_NULL);

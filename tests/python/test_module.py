@@ -161,7 +161,10 @@ class WithoutGpu(unittest.TestCase):
             with self.assertRaisesRegex(mainstem.CompileError, text):
                 mainstem.compile(source, **kwargs)
         for kwargs, text in (({"dims": "T=1"}, r"dims is a dict, \{\"T\": \[1, 4\]\}, not the str 'T=1'"),
-                             ({"defines": ["L=2"]}, "defines is a dict, .*, not the list")):
+                             ({"defines": ["L=2"]}, "defines is a dict, .*, not the list"),
+                             ({"dims": {"T": [3.9]}}, r'a size of dim T is an integer, .*\{"T": \[1, 4\]\}, not the float 3.9'),
+                             ({"dims": {"T": [True]}}, "not the bool True"),
+                             ({"dims": {"T": "1,4"}}, "a size of dim T is an integer, .*, not the str '1,4'")):
             with self.assertRaisesRegex(TypeError, text):
                 mainstem.compile(TEXT, **kwargs)
 
@@ -326,6 +329,7 @@ class WithStandIn(unittest.TestCase):
                 (dict(x=Fake((256,))), mainstem.ShapeError, "x is"),
                 (dict(x=Fake((4, 64), dtype="torch.bfloat16")), mainstem.DtypeError, "x holds f32, the array bf16"),
                 (dict(x=Fake((4, 64), dtype="torch.complex64")), mainstem.DtypeError, "x is torch.complex64"),
+                (dict(x=Fake((4, 64), dtype="f32")), mainstem.DtypeError, "x is f32, whose name in torch is torch.float32"),
                 (dict(x=Fake((4, 64), device=Device("cpu"))), mainstem.DeviceError, "x is on cpu, the program on cuda:0"),
                 (dict(x=Fake((4, 64), device=cuda1, at=4096)), mainstem.DeviceError, "x is on cuda:1"),
                 (dict(x=Fake((4, 64), device="cuda:1", at=4096)), mainstem.DeviceError, "x is on cuda:1"),
@@ -344,6 +348,8 @@ class WithStandIn(unittest.TestCase):
         for act in (self.program.copy, self.program.bind):
             with self.assertRaisesRegex(TypeError, "the first argument is a dict, .*, not the str 'nope'"):
                 act("nope")
+        with self.assertRaisesRegex(TypeError, r"a size of dim T is an integer, as in launch\(T=4\), not the float 3.9"):
+            self.program.launch(T=3.9)
         self.program.launch(T=4)
         self.check()
 

@@ -256,7 +256,7 @@ static void faults_are_located(void)
         {"\"stream\":0", "\"stream\":2", "variants[0].ops[0].stream: 2 is not in 0..1"},
         {"\"stream\":0", "\"stream\":1", "variants[0].steps[0]: not the stream of op 0"},
         {"\"segment\":0", "\"segment\":1", "variants[0].ops[0].segment: there is no segment 1"},
-        {"\"work\":\"launch\"", "\"work\":\"lunch\"", "variants[0].ops[0].work: unknown word \"lunch\""},
+        {"\"work\":\"launch\"", "\"work\":\"lunch\"", "variants[0].ops[0].work: unknown word \"lunch\"; it is one of launch, memset, extern, matmul"},
         {"\"kernel\":0", "\"kernel\":1", "variants[0].ops[0].kernel: 1 is not in 0..0"},
         {"\"grid\":[1,1,1]", "\"grid\":[0,1,1]", "variants[0].ops[0].grid: out of range"},
         {"\"grid\":[1,1,1]", "\"grid\":[1,1]", "variants[0].ops[0].grid: expected three integers"},

@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import operator
 import os
 import weakref
 from collections import namedtuple
@@ -23,10 +24,23 @@ def _mapping(what, value, example):
     return dict(value or {})
 
 
+def _size(dim, size, example):
+    """An integer, or what acts as one."""
+    if isinstance(size, bool) or not hasattr(size, "__index__"):
+        raise TypeError("a size of dim %s is an integer, as in %s, not the %s %r"
+                        % (dim, example % dim, type(size).__name__, size))
+    return operator.index(size)
+
+
+def _sizes(dim, given):
+    """The sizes of a dim, "1,4"."""
+    rows = given if isinstance(given, (list, tuple, range)) else [given]
+    return ",".join(str(_size(dim, size, 'dims={"%s": [1, 4]}')) for size in rows)
+
+
 def _options(dims, defines, sm, order, inplace, lane_repair, pdl, matmul, streams, pins, costs, gpu, one_stream, lanes,
              memory, fuse, verify, max_errors):
-    sizes = ["%s=%s" % (k, ",".join(str(int(x)) for x in (v if isinstance(v, (list, tuple, range)) else [v])))
-             for k, v in _mapping("dims", dims, '{"T": [1, 4]}').items()]
+    sizes = ["%s=%s" % (k, _sizes(k, v)) for k, v in _mapping("dims", dims, '{"T": [1, 4]}').items()]
     c_dims, n_dims = _c.strings(sizes)
     c_defines, n_defines = _c.strings(["%s=%s" % kv for kv in _mapping("defines", defines, '{"LAYERS": 2}').items()])
     return _c.ProgramOptions(
@@ -253,7 +267,7 @@ class Program:
         missing = [n for n in names if n not in dims]
         if missing:
             raise StatusError("no size is given for dim %s: launch(%s=...)" % (missing[0], missing[0]))
-        sizes = (c_int64 * max(len(names), 1))(*[int(dims[n]) for n in names])
+        sizes = (c_int64 * max(len(names), 1))(*[_size(n, dims[n], "launch(%s=4)") for n in names])
         out = c_uint32()
         _c.call("stem_exec_variant", self._exec(), sizes, byref(out))
         return out.value

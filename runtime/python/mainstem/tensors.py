@@ -36,7 +36,9 @@ def as_array(name, tensor, device):
                               "STEM_E_WRONG_DEVICE")
     dtype = str(tensor.dtype).replace("torch.", "")
     if dtype not in TORCH:
-        raise DtypeError("tensor %s is %s, which programs do not have" % (name, tensor.dtype), "STEM_E_WRONG_DTYPE")
+        theirs = [torch for torch, ours in TORCH.items() if ours == dtype]
+        raise DtypeError("tensor %s is %s, %s" % (name, tensor.dtype, "whose name in torch is torch.%s" % theirs[0] if theirs else
+                                                  "which programs do not have"), "STEM_E_WRONG_DTYPE")
     if not tensor.is_contiguous():
         raise ContiguityError("tensor %s is not contiguous: bind tensor.contiguous() and keep it" % name,
                               "STEM_E_WRONG_SHAPE")
