@@ -76,7 +76,13 @@ uint32_t stem_expr_call(struct stem_expr *e, enum stem_expr_fn fn, uint32_t a, u
 
 /* ---- text ---- */
 
-static bool parse_token(struct stem_expr *e, const char *s, uint32_t *stack, uint32_t *depth, const char **why)
+/* Whether as:f32 means something before the rest of a text: arithmetic takes an integer as f32 anyway. */
+static bool rounds(const char *rest)
+{
+    return !*rest || !strncmp(rest, " as:i", 5) || !strncmp(rest, " as:u", 5);
+}
+
+static bool parse_token(struct stem_expr *e, const char *s, const char *rest, uint32_t *stack, uint32_t *depth, const char **why)
 {
     uint32_t n = UINT32_MAX;
     char *end = (char *)s;
@@ -92,7 +98,9 @@ static bool parse_token(struct stem_expr *e, const char *s, uint32_t *stack, uin
         n = stem_expr_call(e, fn, arg[0], needs == 2 ? arg[1] : 0);
     } else if (needs) {
         enum stem_dtype as = stem_dtype_from_name(s + 3);
-        if (as != STEM_N_DTYPES && !stem_dtype_packed(as))
+        if (as == STEM_F32 && !rounds(rest))
+            n = arg[0];
+        else if (as != STEM_N_DTYPES && !stem_dtype_packed(as))
             n = stem_expr_as(e, as, arg[0]);
     } else if (!strncmp(s, "c:", 2)) {
         float f = strtof(s + 2, &end);
@@ -121,7 +129,7 @@ bool stem_expr_parse(struct stem_expr *e, const char *text, const char **why)
             return false;
         memcpy(token, s, len);
         token[len] = '\0';
-        if (!parse_token(e, token, stack, &depth, why))
+        if (!parse_token(e, token, s + len, stack, &depth, why))
             return false;
         s += len + (s[len] == ' ');
     }
@@ -209,12 +217,29 @@ static uint32_t written_size(const struct stem_expr *e)
     return size[e->n - 1];
 }
 
+/* Whether input i, an f32 in memory, is cast to an integer as it is: by a node, or by the store. */
+static bool casts(const struct stem_expr *e, uint32_t i)
+{
+    for (uint32_t n = 0; n < e->n; n++) {
+        const struct stem_expr_node *x = &e->node[n];
+        bool cast = x->kind == STEM_EXPR_AS && integer(x->as), last = n + 1 == e->n;
+        const struct stem_expr_node *taken = cast ? &e->node[x->a] : last ? x : NULL;
+        if (taken && taken->kind == STEM_EXPR_INPUT && taken->input == i)
+            return true;
+    }
+    return false;
+}
+
 bool stem_expr_fuse(struct stem_expr *both, const struct stem_expr *consumer, const uint32_t *consumer_map,
                     uint32_t which, const struct stem_expr *producer, const uint32_t *producer_map,
                     enum stem_dtype stored)
 {
     both->n = both->n_inputs = 0;
-    uint32_t value = stem_expr_as(both, stored, graft(both, producer, producer_map, UINT32_MAX, 0));
+    uint32_t value = graft(both, producer, producer_map, UINT32_MAX, 0);
+    if (stored != STEM_F32 || casts(consumer, which))
+        value = stem_expr_as(both, stored, value);
+    else if (value != UINT32_MAX && both->node[value].kind == STEM_EXPR_AS && both->node[value].as == STEM_F32)
+        value = both->node[value].a;
     return value != UINT32_MAX && graft(both, consumer, consumer_map, which, value) != UINT32_MAX &&
            written_size(both) <= STEM_EXPR_MAX_NODES;
 }
